@@ -205,6 +205,19 @@ def group_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.nd
         return s * np.where(norm > lambda2, 1.0 - lambda2 / norm, 0.0)
 
 
+def maximum_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.ndarray:
+    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * np.abs(x).max(axis=0)
+
+
+def maximum_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.ndarray:
+    """Sizes clipped at the largest of ``(sum of the m largest - lambda2) / m`` over m, zero if that is negative."""
+    s = soft(x, lambda1)
+    ordered = -np.sort(-np.abs(s), axis=0)
+    counts = np.arange(1, len(x) + 1).reshape(-1, *[1] * (x.ndim - 1))
+    top = np.maximum(((np.cumsum(ordered, axis=0) - lambda2) / counts).max(axis=0), 0.0)
+    return np.clip(s, -top, top)
+
+
 #: Classes k < l that are tied to one another, and how much their difference costs.
 ClassEdges = list[tuple[int, int, float]]
 
@@ -251,6 +264,8 @@ def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, class_ed
 def penalty_functions(problem: Problem) -> tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]]:
     if problem.penalty == "group":
         return group_value, group_prox
+    if problem.penalty == "maximum":
+        return maximum_value, maximum_prox
     class_edges = fusion_ties(problem)
     if problem.penalty == "laplacian":
         return (lambda *a: laplacian_value(*a, class_edges)), (lambda x, *a: x)
@@ -276,7 +291,7 @@ def objective(problem: Problem, Theta: np.ndarray, low_rank: np.ndarray | float 
 
 def lower_bound(problem: Problem, Theta: np.ndarray) -> float:
     """Value of a dual point: with x near Theta + w (W - S), x - prox(x) lies in the dual ball, whatever x is."""
-    many = problem.penalty != "group" and len(fusion_ties(problem)) > MOST_TIES
+    many = problem.penalty not in ("group", "maximum") and len(fusion_ties(problem)) > MOST_TIES
     if problem.penalty == "laplacian" or many:  # whose dual function is no ball, or takes too long to project upon
         return -np.inf
     if problem.latent is not None:  # whose dual point is bounded from below besides
@@ -499,7 +514,7 @@ def solvable_penalties() -> list[str]:
     """Those of ours that the package solves."""
     S = np.array([[[1.0, 0.5], [0.5, 1.0]]] * 2)
     known = []
-    for name in ("group", "fused", "chain", "graph", "laplacian"):
+    for name in ("group", "maximum", "fused", "chain", "graph", "laplacian"):
         try:
             jgl.solve(S, 0.1, 0.1, penalty=name, class_graph=[(0, 1)] if name == "graph" else None)
         except (ValueError, TypeError):

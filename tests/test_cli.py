@@ -434,7 +434,8 @@ def test_log_constant_variance_and_covariates(counts):
         gene = np.log1p(table[:, int(name[1])])
         for batch in (0, 1):
             rows = table[:, 0] == batch
-            np.testing.assert_allclose(found.matrices[0][rows, j], gene[rows] - gene[rows].mean(), atol=1e-12)
+            expected = gene.mean() + gene[rows] - gene[rows].mean()
+            np.testing.assert_allclose(found.matrices[0][rows, j], expected, atol=1e-12)
 
 
 def test_words_are_covariates_too(tmp_path):
@@ -450,7 +451,7 @@ def test_words_are_covariates_too(tmp_path):
     assert found.variable_names == ("a", "b")
     for name in set(batch.tolist()):
         rows = batch == name
-        expected = values[rows] - values[rows].mean(axis=0)
+        expected = values.mean(axis=0) + values[rows] - values[rows].mean(axis=0)
         np.testing.assert_allclose(found.matrices[0][rows], expected, atol=1e-12)
     assert screened(path, "--covariates", "batch,age").variable_names == ("a", "b")
     with pytest.raises(ValueError, match=r"no column 'bach' \(similar: 'batch'\): correct --covariates"):

@@ -67,6 +67,23 @@ def test_weights_of_jgl_are_shares_of_the_samples(run):
     assert np.abs(our_answer(run, weights=(n / n.mean()).tolist()) - answer_of_jgl(run)).max() > 1e-2
 
 
+NILEARN = json.loads((Path(__file__).parent / "nilearn_runs.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("run", NILEARN["runs"], ids=lambda run: f"alpha={run['alpha']}")
+def test_nilearn_has_our_answer(run):
+    """`GroupSparseCovariance`, which sets no entry to an exact zero unless all classes have none."""
+    samples = {str(k): np.array(X) for k, X in enumerate(NILEARN["samples"])}
+    S = jgl.SampleCovariance(samples, scale="covariance")
+    solution = jgl.solve(S, 0.0, run["alpha"], weights="sample_size", penalize_diagonal=False, tol=1e-12)
+    for Theta, upper in zip(solution.precision, run["precisions"], strict=True):
+        theirs, ours = np.array(upper), Theta.toarray()[np.triu_indices(6)]
+        assert np.abs(theirs - ours).max() < 2e-6
+        assert np.array_equal(theirs != 0, ours != 0)
+    equal = jgl.solve(S, 0.0, run["alpha"], weights="equal", penalize_diagonal=False)
+    assert np.abs(equal.precision[0].toarray()[np.triu_indices(6)] - run["precisions"][0]).max() > 1e-2
+
+
 def jgl_objective(Theta, run):
     """JGL's `gcrit` with minus: lambda1 and lambda2 on all entries, or on those off the diagonal."""
     n_classes = len(Theta)

@@ -53,7 +53,7 @@ def test_what_the_architecture_names_is_there():
 def test_questions_have_answers():
     text = (DOCS / "howto.md").read_text("utf-8")
     questions = re.findall(r"^### (\d+)\. .*\?$", text, flags=re.M)
-    assert [int(number) for number in questions] == list(range(1, 23))
+    assert [int(number) for number in questions] == list(range(1, len(questions) + 1)) and len(questions) >= 22
 
 
 def test_attributes_that_the_answers_name_exist():

@@ -60,7 +60,7 @@ def test_an_error_is_a_violation_and_a_refusal_is_not(monkeypatch):
     assert violations(fuzz.run(7, ["group"], n_problems=2, seconds=5.0)) == []
 
 
-@pytest.mark.parametrize("penalty", ["group", "fused", "chain"])
+@pytest.mark.parametrize("penalty", ["group", "maximum", "fused", "chain"])
 def test_proximal_operators_of_the_script_minimise(penalty):
     rng = np.random.default_rng(0)
     problem = fuzz.Problem(np.tile(np.eye(2), (3, 1, 1)), 0.3, 0.4, penalty, np.ones(3), np.ones((2, 2)), True)

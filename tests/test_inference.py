@@ -193,6 +193,26 @@ def test_estimated_errors_are_paid_for_as_welch_does():
         assert test(z[:, :1], error[:, :1], degrees[:1])[1][0] == pytest.approx(alone)
 
 
+def test_contrasts_add_variances_as_welch_does():
+    """Coefficients 1 and -1 are Welch's test with its interval; others are the textbook formula row by row."""
+    rng = np.random.default_rng(2)
+    groups = [rng.normal(0.3 * k, 1 + k, size=6 + 3 * k) for k in range(4)]
+    z = np.array([[group.mean() for group in groups]])
+    error = np.array([[group.std(ddof=1) / np.sqrt(len(group)) for group in groups]])
+    degrees = np.array([len(group) - 1.0 for group in groups])
+    welch = stats.ttest_ind(groups[0], groups[1], equal_var=False)
+    value, half, p = across.contrast(z[:, :2], error[:, :2], degrees[:2], np.array([1.0, -1.0]), 0.9)
+    low, high = welch.confidence_interval(0.9)
+    assert (value[0] - half[0], value[0] + half[0], p[0]) == pytest.approx((low, high, welch.pvalue))
+    c = np.array([1.0, -1.0, -0.5, 2.0])
+    value, half, p = across.contrast(z, error, degrees, c)
+    variances = [c[k] ** 2 * groups[k].var(ddof=1) / len(groups[k]) for k in range(4)]
+    freedom = sum(variances) ** 2 / sum(v**2 / d for v, d in zip(variances, degrees, strict=True))
+    assert value[0] == pytest.approx(sum(c[k] * groups[k].mean() for k in range(4)))
+    assert half[0] == pytest.approx(stats.t.ppf(0.975, freedom) * sum(variances) ** 0.5)
+    assert p[0] == pytest.approx(2 * stats.t.sf(abs(value[0]) / sum(variances) ** 0.5, freedom))
+
+
 def test_q_values_are_those_of_scipy_and_small_ones_need_no_others():
     p = np.random.default_rng(0).uniform(size=200) ** 3
     np.testing.assert_allclose(q_values(p, 200), stats.false_discovery_control(p))
@@ -246,6 +266,28 @@ def test_intervals_and_p_values_agree(found):
     np.testing.assert_array_equal(outside, edges.p_value < 0.05)
     wide = found.edges(level=0.99)
     np.testing.assert_array_equal((wide.low > 0) | (wide.high < 0), wide.p_value < 0.01)
+
+
+def test_a_contrast_of_two_classes_is_their_difference(found):
+    order = ["variable1", "variable2"]
+    contrast = found.contrast({"case": 1, "control": -1}).sort_values(order)
+    differences = found.differences().sort_values(order)
+    np.testing.assert_allclose(contrast.p_value, differences.p_value)
+    np.testing.assert_allclose(contrast.q_value, differences.q_value)
+    np.testing.assert_array_equal((contrast.low > 0) | (contrast.high < 0), contrast.p_value < 0.05)
+    edges = found.edges().query("`class` == 'case'").sort_values(order)
+    single = found.contrast({"case": 2.0}).sort_values(order)
+    np.testing.assert_allclose(np.tanh(single[["contrast", "low", "high"]] / 2.0), edges[NAMES[3:6]])
+    assert (found.contrast({"case": 1, "control": -1}, fdr=0.1).q_value <= 0.1).all()
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "words"),
+    [({"cases": 1}, "'cases'"), ({"case": 0.0}, "other than zero"), ({"case": np.nan}, "finite")],
+)
+def test_bad_coefficients_are_refused(found, coefficients, words):
+    with pytest.raises(jgl.InputError, match=words):
+        found.contrast(coefficients)
 
 
 def test_the_graph_holds_the_discoveries_with_their_values(found):

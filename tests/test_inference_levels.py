@@ -54,6 +54,38 @@ def test_intervals_cover_and_tests_keep_their_level():
     assert_honest(*simulate(Design("band", 40, (80, 160)), 25))
 
 
+def arms(rng, changed):
+    """Samples of two arms before and after: a chain of ten variables, in the arms of different strength.
+
+    `changed` is added to the value of the first pair in one class of the four.
+    """
+    samples = {}
+    for name, strength in (
+        ("drug_before", 0.3),
+        ("drug_after", 0.3),
+        ("placebo_before", 0.45),
+        ("placebo_after", 0.45),
+    ):
+        Theta = np.eye(10) + strength * (np.eye(10, k=1) + np.eye(10, k=-1))
+        if name == "drug_after":
+            Theta[0, 1] = Theta[1, 0] = strength - changed
+        samples[name] = rng.multivariate_normal(np.zeros(10), np.linalg.inv(Theta), size=120)
+    return samples
+
+
+def test_a_contrast_of_changes_keeps_its_level_and_finds_a_change():
+    interaction = {"drug_after": 1, "drug_before": -1, "placebo_after": -1, "placebo_before": 1}
+    rng, rejected, covered, power = np.random.default_rng(0), [], [], 0
+    for _ in range(20):
+        table = jgl.infer(arms(rng, 0.0)).contrast(interaction)
+        rejected += (table.p_value < 0.05).tolist()
+        covered += ((table.low < 0) & (table.high > 0)).tolist()
+        power += jgl.infer(arms(rng, 0.8)).contrast(interaction, fdr=0.1).iloc[:1].variable1.tolist() == ["x0"]
+    assert 0.03 <= mean(rejected) <= 0.07
+    assert mean(covered) == pytest.approx(1.0 - mean(rejected))
+    assert power >= 16
+
+
 def test_gaussian_standard_errors_on_gaussian_data():
     assert_honest(*simulate(Design("scale-free", 40, (120, 120, 120)), 15, se="gaussian", association="pearson"))
 

@@ -267,3 +267,30 @@ def test_twenty_thousand_variables_take_about_a_second():
     networks.subnetwork(range(0, p, 2)).edges()
     assert time.process_time() - start < 3.0  # about half a second of one core
     assert sum(networks.n_edges) > 199_000
+
+
+def test_predictability_is_the_r_squared_of_regressions_on_all_others():
+    """On the inverse of a sample covariance, whose regressions are least squares on the samples."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    X[:, 1] += X[:, 0]
+    X[:, 3] -= 0.5 * X[:, 1]
+    Theta = np.zeros((6, 6))
+    Theta[:5, :5], Theta[5, 5] = np.linalg.inv(np.cov(X.T)), 3.0
+    indefinite = np.eye(6) + 2.0 * (np.eye(6, k=1) + np.eye(6, k=-1))
+    table = jgl.JointNetworks([Theta, np.diag(np.arange(1.0, 7.0)), indefinite], ["a", "b", "c"], list("uvwxyz"))
+    values = table.predictability()
+    Z = X - X.mean(axis=0)
+    for j, name in enumerate("uvwxy"):
+        others = np.delete(Z, j, axis=1)
+        residual = Z[:, j] - others @ np.linalg.lstsq(others, Z[:, j])[0]
+        assert values.loc[name, "a"] == pytest.approx(1.0 - residual @ residual / (Z[:, j] @ Z[:, j]))
+    assert values.loc["z", "a"] == 0.0
+    assert (values["b"] == 0.0).all() and values["c"].isna().all()
+
+
+def test_predictability_is_missing_where_a_class_lacks_a_variable():
+    Theta, absent = precision(3, {(0, 1): 0.5}), np.array([[False, False, True]])
+    values = jgl.JointNetworks([Theta], ["a"], list("xyz"), absent=absent).predictability()
+    assert values["a"].isna().tolist() == [False, False, True]
+    assert values.loc["x", "a"] == pytest.approx(0.0625)

@@ -54,6 +54,7 @@ def world():
         "table": X.assign(condition=y), "frame": pd.DataFrame({"age": np.arange(120), "sex": ["f", "m"] * 60}),
         "answers": X.round().clip(-2, 2), "country": y, "S": source, "tested": jgl.infer(X, y),
         "counts": np.random.default_rng(0).poisson(5.0, (120, 8)), "returns": X, "year": y,
+        "A": X.iloc[:30], "B": X.iloc[30:60], "C": X.iloc[60:90], "D": X.iloc[90:],
     }  # fmt: skip
 
 

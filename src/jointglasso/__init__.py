@@ -17,7 +17,8 @@ _PACKAGES = ("anndata", "datasets", "io", "plots")
 _NAMES = {
     "data": "CovarianceSource DenseCovariance SampleCovariance",
     "engine": "NotEnoughMemory Plan plan solve solve_path",
-    "estimators": "JointGraphicalLasso JointGraphicalLassoCV TimeVaryingGraphicalLasso",
+    "estimators": "GraphicalLasso GraphicalLassoCV GraphicalLassoIC JointGraphicalLasso JointGraphicalLassoCV "
+    "TimeVaryingGraphicalLasso",
     "inference": "Inference NetworkBootstrap NetworkTest bootstrap_network infer network_test",
     "networks": "JointNetworks",
     "penalties": "PairWeights",
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     )
     from jointglasso.errors import InputError as InputError
     from jointglasso.estimators import (
+        GraphicalLasso as GraphicalLasso,
+        GraphicalLassoCV as GraphicalLassoCV,
+        GraphicalLassoIC as GraphicalLassoIC,
         JointGraphicalLasso as JointGraphicalLasso,
         JointGraphicalLassoCV as JointGraphicalLassoCV,
         TimeVaryingGraphicalLasso as TimeVaryingGraphicalLasso,

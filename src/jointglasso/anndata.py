@@ -7,14 +7,17 @@ Results are stored in the conventional places: matrices between genes in ``varp`
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jointglasso._typing import BoolArray
 from jointglasso.data import SampleCovariance
-from jointglasso.data.anndata_samples import distinct_names, require_anndata, samples_by_class
+from jointglasso.data.anndata_samples import covariates_by_class, distinct_names, require_anndata, samples_by_class
 from jointglasso.data.checks import InputError, SampleRows, check_choice
+from jointglasso.data.effects import without_covariates
+from jointglasso.data.samples import Samples
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
@@ -36,6 +39,7 @@ def fit(
     classes: Any = None,
     scale: str = "correlation",
     constant: str = "refuse",
+    covariates: Sequence[str] = (),
     **options: Any,
 ) -> Solution:
     """Estimate a network of genes for each group of cells and store them in `adata`.
@@ -59,6 +63,8 @@ def fit(
     constant : {"refuse", "isolate", "drop"}
         Treatment of genes that are constant within a class: refuse them, isolate them in that class, or drop them from
         the estimation, without edges in any class.
+    covariates : sequence of str
+        Columns of ``adata.obs`` (batch, depth, donor) that are regressed out of the genes within each class.
     **options
         Further arguments of `jointglasso.solve`, such as ``weights`` or ``tol``.
 
@@ -97,10 +103,20 @@ def fit(
     names = distinct_names(adata.var_names)
     treatment = "isolate" if constant == "isolate" else "refuse"
     names = [names[i] for i in index]
-    source = SampleCovariance(samples, scale=scale, constant=treatment, variable_names=names)
+    cells: Any = Samples.by_class(samples, variable_names=names)
+    if len(covariates):
+        cells = without_covariates(cells, covariates_by_class(adata, samples, covariates))
+    source = SampleCovariance(cells, scale=scale, constant=treatment)
     solution = with_refit(source, solve(source, lambda1, lambda2, **options))
-    parameters = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "scale": scale}
-    _store(adata, key_added, solution, used, {**parameters, "constant": constant, **options})
+    parameters: dict[str, Any] = {
+        "groupby": groupby,
+        "layer": layer,
+        "lambda1": lambda1,
+        "lambda2": lambda2,
+        "scale": scale,
+    }
+    parameters |= {"constant": constant, "covariates": list(covariates) or None}
+    _store(adata, key_added, solution, used, {**parameters, **options})
     return solution
 
 

@@ -9,6 +9,7 @@ From K covariance matrices S_k, weights w_k and penalties lambda1, lambda2 >= 0 
 with one of these coupling terms R, b_kl >= 0 being the edge weights of a graph on the classes::
 
     "group"       R(t) = ( sum_k t_k^2 )^(1/2)                edges appear in the same classes
+    "maximum"     R(t) = max_k |t_k|                          the same, and entries below the largest one cost nothing
     "fused"       R(t) = sum_{k<l} |t_k - t_l|                edges are the same in many classes: all b_kl = 1
     "chain"       R(t) = sum_k |t_k - t_{k+1}|                the same, from each class to the next: time points
     "graph"       R(t) = sum_{k<l} b_kl |t_k - t_l|           the same, between neighbours in any graph

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jointglasso.cli.options import split
 from jointglasso.cli.shaping import check_time, class_order, in_windows, one_class_each, shape
 from jointglasso.errors import InputError, argument
@@ -90,10 +92,11 @@ def read_labelled(options: dict[str, Any]) -> tuple[LabelledTable, dict[str, Any
     missing = options["missing"]
     if missing == "drop-variables":
         table, missing = table.drop_missing("variables"), "refuse"
-    table = shape(table, options, covariate_columns)
+    table, ranks = shape(table, options, covariate_columns)
     constant = "refuse" if options["constant"] == "drop" else options["constant"]
     chosen = {name: options[name] for name in ("scale", "association", "weights")}
-    return table, {**chosen, "constant": constant, "missing": missing, "variables": panels, "sample_fraction": share}
+    treatment = {"constant": constant, "missing": missing, "variables": panels}
+    return table, {**chosen, **treatment, "sample_fraction": share, "ranks": ranks}
 
 
 def _read_one(file: Path, options: dict[str, Any]) -> tuple[LabelledTable, Any]:
@@ -163,7 +166,11 @@ def prepare(
 
     preparation = dict(preparation)
     share = preparation.pop("sample_fraction", 1.0)
+    ranks = preparation.pop("ranks", None)
     samples = replace(Samples.from_labels(table.X, table.y, table.variable_names).loaded(), sample_fraction=share)
+    if ranks:
+        lost = np.array([ranks[name] for name in samples.class_names])
+        samples = replace(samples, residual_fraction=1.0 - lost / samples.sizes)
     if order is not None:
         samples = samples.in_order(order)
     how = {name: value for name, value in preparation.items() if name != "weights"}

@@ -138,10 +138,10 @@ solve_options = together(
         help="As in the paper, or as in the R package JGL.",
     ),
     click.option(
-        "--penalty", type=click.Choice(["group", "fused", "chain", "graph", "laplacian"]), default="group",
+        "--penalty", type=click.Choice(["group", "maximum", "fused", "chain", "graph", "laplacian"]), default="group",
         show_default="group; chain with --time",
-        help="Similarity penalty: common support (group); equal values in all classes (fused), in consecutive classes "
-        "(chain), in neighbouring classes (graph); or similar values in neighbouring classes (laplacian).",
+        help="Similarity penalty: common support (group, maximum); equal values in all classes (fused), in consecutive "
+        "classes (chain), in neighbouring classes (graph); or similar values in neighbouring classes (laplacian).",
     ),
     click.option("--fuse-diagonal", is_flag=True, help="With fused, chain and graph: fuse the diagonal entries, too."),
     click.option(

@@ -20,20 +20,27 @@ if TYPE_CHECKING:
     from jointglasso.io import LabelledTable
 
 
-def shape(table: LabelledTable, options: dict[str, Any], covariate_columns: Any = None) -> LabelledTable:
-    """Apply the transformations of the options in order; `covariate_columns` holds categorical covariates."""
+def shape(
+    table: LabelledTable, options: dict[str, Any], covariate_columns: Any = None
+) -> tuple[LabelledTable, dict[str, float]]:
+    """Table after the transformations of the options, and the rank of the covariates in each class, if there are any.
+
+    `covariate_columns` holds categorical covariates.
+    """
+    ranks: dict[str, float] = {}
     table = _rename(table, split(options["rename"]))
     if options["log"]:
         table = _log(table)
     if options["constant"] == "drop":
         table = _drop_constant(table)
     if covariates := split(options["covariates"]):
-        table = _regress_out(*_split_covariates(table, covariates, covariate_columns))
+        table, columns = _split_covariates(table, covariates, covariate_columns)
+        table, ranks = _regress_out(table, columns, options["association"])
     if options["top_variance"]:
         table = _top_variance(table, options["top_variance"])
     if not options["log"]:
         _warn_about_scale(table, options["association"])
-    return table
+    return table, ranks
 
 
 def class_order(table: LabelledTable, options: dict[str, Any]) -> list[str] | None:
@@ -173,17 +180,15 @@ def _split_covariates(table: LabelledTable, covariates: list[str], covariate_col
     return table.select(variables=[name for name in names if name not in columns]), columns
 
 
-def _regress_out(table: LabelledTable, covariates: Any) -> LabelledTable:
-    """Residuals after a regression on the covariates, class by class."""
-    from jointglasso.data.effects import without_effects
+def _regress_out(table: LabelledTable, covariates: Any, association: str) -> tuple[LabelledTable, dict[str, float]]:
+    """Table at the mean of the covariates of each class, and the rank of the covariates by class."""
+    from jointglasso.data.effects import adjusted
 
     named = listed([str(name) for name in covariates])
-    X = table.X.copy()
+    X, ranks = table.X.copy(), {}
     for name, rows in zip(table.classes or ["all"], _by_class(table), strict=True):
-        X[rows], lost = without_effects(X[rows], covariates.iloc[rows], name)
-        if len(rows) <= lost + 2:
-            raise InputError(f"A class of {len(rows)} samples is too small for the covariates {named}.", "covariates")
-    return replace(table, X=X, source=f"{table.source}; {named} regressed out")
+        X[rows], ranks[name] = adjusted(X[rows], covariates.iloc[rows], name, association)
+    return replace(table, X=X, source=f"{table.source}; {named} regressed out"), ranks
 
 
 def _warn_about_scale(table: LabelledTable, association: str) -> None:

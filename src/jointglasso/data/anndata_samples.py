@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,16 @@ def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) 
         raise InputError("adata.X is empty: name a layer.", "layer")
     table = with_rows(values)
     return {name: SampleRows(table, rows[name]) for name in chosen}
+
+
+def covariates_by_class(adata: Any, samples: dict[str, SampleRows], names: Sequence[str]) -> dict[str, Any]:
+    """Columns `names` of ``adata.obs`` for the cells of each class."""
+    unknown = [name for name in names if name not in adata.obs]
+    if unknown:
+        raise InputError(
+            f"obs has no column {unknown[0]!r}; its columns are {listed(adata.obs.columns)}.", "covariates"
+        )
+    return {name: adata.obs[list(names)].iloc[part.row_numbers] for name, part in samples.items()}
 
 
 def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:

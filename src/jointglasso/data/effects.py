@@ -2,12 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import FloatArray
+from jointglasso._optional import require
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso._wording import count
 from jointglasso.data.checks import InputError
+from jointglasso.data.missing import handle_missing
+from jointglasso.data.ranks import NormalScores
+from jointglasso.data.samples import Samples
+from jointglasso.errors import argument
+
+#: Residual degrees of freedom that a class needs.
+FEWEST = 2
+
+
+def without_covariates(
+    samples: Samples, covariates: Any, association: str = "pearson", missing: str = "pairwise"
+) -> Samples:
+    """Samples with the effects of covariates regressed out of every class, and sizes less the ranks of the covariates.
+
+    `covariates` is a table with a row for each sample, or a dict of tables by class; None returns the samples. With
+    ``missing="complete"`` incomplete samples are dropped first.
+    """
+    if covariates is None:
+        return samples
+    if samples.sample_fraction < 1.0:
+        raise InputError(f"{argument('covariates')} does not go with windows that overlap.", "covariates")
+    tables = by_class("covariates", covariates, samples)
+    samples, (tables,) = complete_rows(samples, [tables], missing if missing == "complete" else "pairwise", ())
+    parts = list(zip(samples.matrices, tables or (), samples.class_names, strict=True))
+    residuals, ranks = zip(*(adjusted(*part, association) for part in parts), strict=True)
+    fraction = 1.0 - np.array(ranks) / samples.sizes
+    return replace(samples, parts=list(residuals), residual_fraction=fraction, computed={})
+
+
+def adjusted(X: FloatArray, table: Any, class_name: str, association: str) -> tuple[FloatArray, float]:
+    """Samples (n, p) of a class at the mean of its covariates, and the rank of the covariates.
+
+    For rank associations the normal scores are adjusted, in units of the data: a regression of skewed values is
+    sensitive to outliers. Variables that are constant, or that the covariates determine, become constant.
+    """
+    if association == "mixed":
+        raise InputError(
+            f"{argument('covariates')} does not go with {argument('association', 'mixed')}, whose answers are "
+            "categories: leave one out.",
+            "association",
+        )
+    location, variance = _moments(X)
+    deviation = np.sqrt(variance)
+    values = X if association == "pearson" else location + deviation * NormalScores(X).scores
+    residual, rank = without_effects(values, table, class_name)
+    if len(X) - rank < FEWEST:
+        raise InputError(
+            f"Class {class_name!r} has {count(len(X), 'sample')}, too few for covariates of rank {rank:g}: leave "
+            "covariates out, or the class.",
+            "covariates",
+            class_name=class_name,
+        )
+    is_constant = _moments(residual)[1] <= 1e-16 * variance
+    residual[:, is_constant] = np.where(np.isnan(residual[:, is_constant]), np.nan, 0.0)
+    return location + residual, rank
+
+
+def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Means and variances (p,) of the observed values; 0 where there are none."""
+    n = np.maximum((~np.isnan(X)).sum(axis=0), 1)
+    mean = np.nansum(X, axis=0) / n
+    return mean, np.nansum((X - mean) ** 2, axis=0) / n
 
 
 def without_effects(X: FloatArray, table: Any, class_name: str) -> tuple[FloatArray, float]:
@@ -42,3 +108,56 @@ def without_effects(X: FloatArray, table: Any, class_name: str) -> tuple[FloatAr
         residual[observed, j] = X[observed, j] - local_design @ np.linalg.lstsq(local_design, X[observed, j])[0]
         residual[~observed, j] = np.nan
     return residual, float(basis.shape[1])
+
+
+def by_class(name: str, values: Any, samples: Samples) -> list[Any] | None:
+    """Labels or covariates (column, table or dict by class), split by class like the samples."""
+    if values is None:
+        return None
+    if isinstance(values, Mapping):
+        parts = {str(label): part for label, part in values.items()}
+        if set(parts) != set(samples.class_names):
+            raise InputError(
+                f"{name} is a dict of {sorted(parts)}, the classes are {sorted(samples.class_names)}.", name
+            )
+        values = [_table(parts[label]) for label in samples.class_names]
+        for label, part, size in zip(samples.class_names, values, samples.sizes, strict=True):
+            if len(part) != size:
+                raise InputError(
+                    f"{name} has {len(part)} rows in class {label!r}, which has {size} samples.", name, class_name=label
+                )
+        return [_column(name, part) if name == "groups" else part for part in values]
+    table = _table(values)
+    n_rows = int(samples.sizes.sum())
+    if len(table) != n_rows:
+        raise InputError(f"{name} has {len(table)} rows, but there are {n_rows} samples: give one row for each.", name)
+    return [_column(name, table.iloc[part]) if name == "groups" else table.iloc[part] for part in samples.rows]
+
+
+def _table(values: Any) -> Any:
+    if hasattr(values, "to_pandas"):  # polars, pyarrow
+        values = values.to_pandas()
+    return require("pandas", "pandas").DataFrame(values if hasattr(values, "columns") else np.asarray(values))
+
+
+def _column(name: str, table: Any) -> Any:
+    if table.shape[1] != 1:
+        raise InputError(f"{name} has {table.shape[1]} columns: give one label for each sample.", name)
+    if table.isna().any().any():
+        raise InputError(f"{name} holds missing labels: name the subject of every sample.", name)
+    return table.iloc[:, 0].astype(str).to_numpy()
+
+
+def complete_rows(
+    samples: Samples, beside: list[Any], missing: str, offered: Sequence[str]
+) -> tuple[Samples, list[Any]]:
+    """Refuse missing values, or drop incomplete samples with their labels and covariates."""
+    if missing != "complete" or not any(np.isnan(X).any() for X in samples.matrices):
+        return handle_missing(samples, missing, offered=offered), beside
+    keep = [np.flatnonzero(~np.isnan(X).any(axis=1)) for X in samples.matrices]
+    selected = [None if part is None else [_rows(p, k) for p, k in zip(part, keep, strict=True)] for part in beside]
+    return handle_missing(samples, "complete"), selected
+
+
+def _rows(part: Any, keep: IntArray) -> Any:
+    return part.iloc[keep] if hasattr(part, "iloc") else part[keep]

@@ -17,6 +17,7 @@ from jointglasso.data.checks import (
     require_sound_variance,
     require_varying,
 )
+from jointglasso.data.effects import without_covariates
 from jointglasso.data.samples import Samples
 from jointglasso.data.source import StreamedSource
 
@@ -101,6 +102,7 @@ class SampleCovariance(StreamedSource):
         classes.require_two()
         super().__init__(classes.class_names, classes.variable_names, classes.sizes, classes.absent)
         self._isolate_constant = check_choice("constant", constant, ("refuse", "isolate")) == "isolate"
+        self.sample_sizes: IntArray = classes.without_ranks(classes.sizes)
         self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)
@@ -164,7 +166,9 @@ class SampleCovariance(StreamedSource):
         return np.divide(Z, root[:, None], out=unit, casting="same_kind")
 
     @classmethod
-    def from_labels(cls, X: Any, y: Any, *, scale: str = "covariance", variable_names: Any = None) -> SampleCovariance:
+    def from_labels(
+        cls, X: Any, y: Any, *, scale: str = "covariance", variable_names: Any = None, covariates: Any = None
+    ) -> SampleCovariance:
         """Split one table of samples by their class labels.
 
         Parameters
@@ -175,8 +179,11 @@ class SampleCovariance(StreamedSource):
             Class of each sample; the classes are in order of appearance.
         scale, variable_names
             As in the constructor.
+        covariates : table with n rows, optional
+            Regressed out of the variables within each class; `sample_sizes` are less their rank.
         """
-        return cls(Samples.from_labels(X, [] if y is None else y, variable_names), scale=scale)
+        samples = Samples.from_labels(X, [] if y is None else y, variable_names)
+        return cls(without_covariates(samples, covariates), scale=scale)
 
     @classmethod
     def from_anndata(

@@ -39,6 +39,11 @@ class SampleRows:
         self._table = table if place is None else open_place(place)
 
     @property
+    def row_numbers(self) -> IntArray:
+        """Selected rows of the table."""
+        return np.arange(self._table.shape[0]) if self._rows is None else self._rows
+
+    @property
     def is_stored(self) -> bool:
         """Whether other processes can read the table from its file."""
         return is_stored(self._table)

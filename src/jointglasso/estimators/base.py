@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_choice, labelled, readable_table
+from jointglasso.data.dependence import warn_if_dependent
+from jointglasso.data.effects import without_covariates
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
 from jointglasso.data.samples import ONE_CLASS, Samples
@@ -26,6 +28,8 @@ from jointglasso.solution import Solution
 
 class JointModel(BaseEstimator):  # type: ignore[misc]
     """Base of the estimators; see `JointGraphicalLasso` for the attributes."""
+
+    _has_covariates = False
 
     def _preparation(self) -> Preparation:
         return Preparation(
@@ -65,13 +69,16 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         X = readable_table(X.toarray() if sparse.issparse(X) else X)
         return validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=reset), y
 
-    def _read(self, X: Any, y: Any) -> Samples:
-        """Samples by class."""
+    def _read(self, X: Any, y: Any, covariates: Any = None) -> Samples:
+        """Samples by class, without the effects of covariates."""
         X, y = self._validated(X, y)
         samples = Samples.from_labels(X, y, self._variable_names()).loaded()
         labels = np.full(len(X), ONE_CLASS) if y is None else np.asarray(y)
         self.classes_ = labels[[members[0] for members in samples.rows]]
-        return samples.with_variables(check_choice("variables", self.variables, ("same", "union")))
+        samples = samples.with_variables(check_choice("variables", self.variables, ("same", "union")))
+        warn_if_dependent(samples)
+        self._has_covariates = covariates is not None
+        return without_covariates(samples, covariates, self.association, self.missing)
 
     def _variable_names(self) -> tuple[str, ...]:
         default = (f"x{i}" for i in range(self.n_features_in_))
@@ -153,6 +160,12 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 f"{argument('association', 'mixed')} is about latent variables: samples of answers have no score.",
                 "association",
+            )
+        if self._has_covariates:
+            raise InputError(
+                "The model was fitted with covariates, whose effects on new samples it does not know: adjust the "
+                "samples beforehand and fit without covariates to compare likelihoods.",
+                "covariates",
             )
         X, y = self._validated(X, y, reset=False)
         names = [str(label) for label in self.classes_]

@@ -118,7 +118,7 @@ class JointGraphicalLassoCV(JointModel):
         self.variables = variables
         self.pair_weights = pair_weights
 
-    def fit(self, X: Any, y: Any = None) -> JointGraphicalLassoCV:
+    def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLassoCV:
         """Choose the penalties and estimate the precision matrices there.
 
         Parameters
@@ -127,13 +127,16 @@ class JointGraphicalLassoCV(JointModel):
             Samples in rows: a NumPy array, a sparse matrix, a pandas, polars or pyarrow table, or an AnnData object.
         y : sequence of n labels or str, optional
             Class of each sample, or the name of the column with the labels; one class without it.
+        covariates : table with n rows, optional
+            Age, batch and the like, regressed out within each class as in `jointglasso.select`; `location_` holds the
+            means of the classes, and there is no `score`.
 
         Returns
         -------
         JointGraphicalLassoCV
             The estimator itself.
         """
-        samples = self._read(X, y)
+        samples = self._read(X, y, covariates)
         ready = prepared(self._preparation(), samples)
         settings = SelectionSettings(
             criterion=self.criterion,

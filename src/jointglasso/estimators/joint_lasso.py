@@ -27,10 +27,10 @@ class JointGraphicalLasso(JointModel):
         Sparsity penalty.
     lambda2 : float, default 0.1
         Similarity penalty; 0 gives separate graphical lassos.
-    penalty : {"group", "fused", "chain", "graph", "laplacian"}
-        Coupling of the classes, as in `jointglasso.solve`: "group" favours a common support, "fused" equal values in
-        all classes, "chain" equal values in consecutive classes, "graph" in neighbours of `class_graph`, "laplacian"
-        similar values in neighbours. Classes are in order of appearance.
+    penalty : {"group", "maximum", "fused", "chain", "graph", "laplacian"}
+        Coupling of the classes, as in `jointglasso.solve`: "group" favours a common support, "maximum" does so by the
+        largest entry of each pair, "fused" favours equal values in all classes, "chain" in consecutive classes, "graph"
+        in neighbours of `class_graph`, "laplacian" similar values in neighbours. Classes are in order of appearance.
     class_graph : array (K, K), list, dict or str, optional
         Which classes are neighbours, or their order, as in `jointglasso.solve`.
     scale : {"correlation", "covariance"}
@@ -151,7 +151,7 @@ class JointGraphicalLasso(JointModel):
         self.pair_weights = pair_weights
         self.latent = latent
 
-    def fit(self, X: Any, y: Any = None) -> JointGraphicalLasso:
+    def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLasso:
         """Estimate the precision matrices.
 
         Parameters
@@ -161,13 +161,16 @@ class JointGraphicalLasso(JointModel):
         y : sequence of n labels or str, optional
             Class of each sample, or the name of the column with the labels; one class without it. Every class
             needs at least two samples.
+        covariates : table with n rows, optional
+            Age, batch and the like, regressed out within each class as in `jointglasso.select`; `location_` holds the
+            means of the classes, and there is no `score`.
 
         Returns
         -------
         JointGraphicalLasso
             The estimator itself.
         """
-        samples = self._read(X, y)
+        samples = self._read(X, y, covariates)
         ready = prepared(self._preparation(), samples)
         solution = solve(ready.source, self.lambda1, self.lambda2, latent=self.latent, **self._solve_options())
         self._keep(with_refit(ready.source, solution), ready.location, ready.deviation, ready.notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import helmert
 
-from jointglasso._optional import is_from
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count, listed
 from jointglasso.data import CovarianceSource, SampleCovariance
 from jointglasso.data.checks import InputError, check_choice
-from jointglasso.data.effects import without_effects
-from jointglasso.data.missing import handle_missing
+from jointglasso.data.dependence import warn_if_dependent
+from jointglasso.data.effects import by_class, complete_rows, without_effects
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples, read_samples
@@ -128,8 +127,10 @@ def read_inference_data(
     offered = ("refuse", "complete", "em") if em and association != "mixed" else ("refuse", "complete")
     check_choice("missing", missing, offered)
     samples = read_samples(X, y)
-    beside = [_by_class("groups", groups, samples), _by_class("covariates", covariates, samples)]
-    samples, beside = _complete(samples, beside, missing, offered)
+    if groups is None:
+        warn_if_dependent(samples)
+    beside = [by_class("groups", groups, samples), by_class("covariates", covariates, samples)]
+    samples, beside = complete_rows(samples, beside, missing, offered)
     sizes, residuals, covariate_tables = samples.sizes.astype(float), samples, beside[1]
     if covariate_tables is not None:
         residuals, n_directions = _regress_out(samples, covariate_tables)
@@ -221,59 +222,6 @@ def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, as
     smallest = np.array([len(mask) / factor.max() for mask, factor in zip(present, gain, strict=True)])
     _require_enough(smallest, samples.class_names, "samples that have both values of some pair")
     return data
-
-
-def _by_class(name: str, values: Any, samples: Samples) -> list[Any] | None:
-    """Labels or covariates (column, table or dict by class), split by class like the samples."""
-    if values is None:
-        return None
-    if isinstance(values, Mapping):
-        parts = {str(label): part for label, part in values.items()}
-        if set(parts) != set(samples.class_names):
-            raise InputError(
-                f"{name} is a dict of {sorted(parts)}, the classes are {sorted(samples.class_names)}.", name
-            )
-        values = [_table(parts[label]) for label in samples.class_names]
-        for label, part, size in zip(samples.class_names, values, samples.sizes, strict=True):
-            if len(part) != size:
-                raise InputError(
-                    f"{name} has {len(part)} rows in class {label!r}, which has {size} samples.", name, class_name=label
-                )
-        return [_column(name, part) if name == "groups" else part for part in values]
-    table = _table(values)
-    n_rows = int(samples.sizes.sum())
-    if len(table) != n_rows:
-        raise InputError(f"{name} has {len(table)} rows, but there are {n_rows} samples: give one row for each.", name)
-    return [_column(name, table.iloc[part]) if name == "groups" else table.iloc[part] for part in samples.rows]
-
-
-def _table(values: Any) -> Any:
-    import pandas as pd
-
-    if is_from(values, "polars", "pyarrow"):
-        values = values.to_pandas()
-    return pd.DataFrame(values if isinstance(values, pd.DataFrame) else np.asarray(values))
-
-
-def _column(name: str, table: Any) -> Any:
-    if table.shape[1] != 1:
-        raise InputError(f"{name} has {table.shape[1]} columns: give one label for each sample.", name)
-    if table.isna().any().any():
-        raise InputError(f"{name} holds missing labels: name the subject of every sample.", name)
-    return table.iloc[:, 0].astype(str).to_numpy()
-
-
-def _complete(samples: Samples, beside: list[Any], missing: str, offered: Sequence[str]) -> tuple[Samples, list[Any]]:
-    """Refuse missing values, or drop incomplete samples with their labels and covariates."""
-    if missing != "complete" or not any(np.isnan(X).any() for X in samples.matrices):
-        return handle_missing(samples, missing, offered=offered), beside
-    keep = [np.flatnonzero(~np.isnan(X).any(axis=1)) for X in samples.matrices]
-    selected = [None if part is None else [_rows(p, k) for p, k in zip(part, keep, strict=True)] for part in beside]
-    return handle_missing(samples, "complete"), selected
-
-
-def _rows(part: Any, keep: IntArray) -> Any:
-    return part.iloc[keep] if is_from(part, "pandas") else part[keep]
 
 
 def _regress_out(samples: Samples, covariates: list[Any]) -> tuple[Samples, FloatArray]:

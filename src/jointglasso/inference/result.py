@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -187,6 +187,37 @@ class Inference(ReprMixin):
         names = {f"class{n + 1}": [self.class_names[pair[n]] for pair in pairs] for n in (0, 1)}
         return self._table(parts, names, fdr)
 
+    def contrast(
+        self, coefficients: Mapping[str, float], *, fdr: float | None = None, level: float = 0.95
+    ) -> pd.DataFrame:
+        """Table of a contrast ``sum_k c_k z_k`` of the Fisher-transformed partial correlations ``z = atanh(rho)``.
+
+        Two changes are compared by ``{"drug_after": 1, "drug_before": -1, "placebo_after": -1, "placebo_before": 1}``,
+        a class with the mean of two others by ``{"a": 1, "b": -0.5, "c": -0.5}``. Interval and test are both on the
+        scale of z, which is close to that of the partial correlations below 0.3: a sum of partial correlations and one
+        of z are zero together for two classes only.
+
+        Parameters
+        ----------
+        coefficients : dict of float by class
+            c_k; 0 for classes that are left out. The classes must be independent samples.
+        fdr, level
+            As in `edges`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `variable1`, `variable2`, `contrast`, `low`, `high`, `p_value`, `q_value`.
+        """
+        c = check_coefficients(coefficients, self.class_names)
+        used = c != 0
+        estimates, degrees = self.estimates, self._degrees[used]
+        value, half, p = tests.contrast(
+            estimates.z[:, used], estimates.error[:, used], degrees, c[used], check_level(level)
+        )
+        columns = {"contrast": value, "low": value - half, "high": value + half, "p_value": p}
+        return self._table([columns | {"q_value": q_values(p, self.n_pairs)}], {}, fdr)
+
     def heterogeneity(self, *, fdr: float | None = None) -> pd.DataFrame:
         """Table of the test that a partial correlation is the same in all classes.
 
@@ -328,3 +359,19 @@ def check_level(level: float) -> float:
     if not check_positive("level", level) < 1.0:
         raise InputError(f"level={level:g} must be between 0 and 1, such as 0.95.", "level")
     return float(level)
+
+
+def check_coefficients(coefficients: Mapping[str, float], class_names: tuple[str, ...]) -> FloatArray:
+    """Coefficients (K,) of a contrast in the order of the classes; InputError for unknown classes or none but zeros."""
+    named = {str(name): value for name, value in coefficients.items()}
+    unknown = [name for name in named if name not in class_names]
+    if unknown:
+        raise InputError(
+            f"coefficients names the class {unknown[0]!r}, which is not among the classes ({', '.join(class_names)}).",
+            "coefficients",
+            class_name=unknown[0],
+        )
+    c = np.array([float(named.get(name, 0.0)) for name in class_names])
+    if not np.isfinite(c).all() or not c.any():
+        raise InputError("coefficients must be finite, and one of them other than zero.", "coefficients")
+    return c

@@ -26,13 +26,23 @@ def edge_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray, *, gaus
 
 def difference_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray) -> FloatArray:
     """Two-sided p-values that two classes (m, 2) have the same partial correlation, by Welch and Satterthwaite."""
-    square = error**2
+    return contrast(z, error, degrees, np.array([1.0, -1.0]))[2]
+
+
+def contrast(
+    z: FloatArray, error: FloatArray, degrees: FloatArray, coefficients: FloatArray, level: float = 0.95
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Contrast ``sum_k c_k z_k`` of independent classes, the half-width of its interval, and the p-value of 0.
+
+    Variances add: the standard error is ``sqrt(sum_k c_k^2 error_k^2)``, with degrees of freedom by Satterthwaite.
+    """
+    square = (coefficients * error) ** 2
     total = square.sum(axis=1)
     with np.errstate(divide="ignore"):
         freedom = total**2 / (square**2 / degrees).sum(axis=1)
-    statistic = np.abs(z[:, 0] - z[:, 1]) / np.sqrt(total)
-    p: FloatArray = 2.0 * student_tail(statistic, freedom)
-    return p
+    value, standard_error = z @ coefficients, np.sqrt(total)
+    p: FloatArray = 2.0 * student_tail(np.abs(value) / standard_error, freedom)
+    return value, student_quantile(level, freedom) * standard_error, p
 
 
 def difference_interval(z: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -17,12 +17,16 @@ from typing import Any
 from numba.extending import overload
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels import fused_pair, group_pair, laplacian_pair
+from jointglasso.kernels import fused_pair, group_pair, laplacian_pair, maximum_pair
 from jointglasso.kernels.jit import HELPER
-from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, GroupPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, GroupPair, MaximumPair, PairClasses, PenaltyWorkspace
 
 #: Modules of each penalty type; of two, the second one applies where the `shape` is LAPLACIAN.
-_MODULES: dict[type, list[ModuleType]] = {GroupPair: [group_pair], FusedPair: [fused_pair, laplacian_pair]}
+_MODULES: dict[type, list[ModuleType]] = {
+    GroupPair: [group_pair],
+    MaximumPair: [maximum_pair],
+    FusedPair: [fused_pair, laplacian_pair],
+}
 
 #: Largest lambda2 / lambda1 of the group penalty at which the classes count as weakly coupled. At a ratio of 5, columns
 #: of 500 pairs that are rescaled class by class overshoot in every sweep and do not converge.
@@ -32,7 +36,7 @@ _WEAK_COUPLING = 0.5
 _INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True, "_nrt": False}
 
 Penalty = Any
-"""A `GroupPair` or a `FusedPair`."""
+"""A `GroupPair`, a `MaximumPair` or a `FusedPair`."""
 
 
 def module_of(penalty: Penalty) -> ModuleType:

@@ -18,6 +18,13 @@ class GroupPair(NamedTuple):
     lambda2: float
 
 
+class MaximumPair(NamedTuple):
+    """Maximum penalty of a pair: ``lambda1 |t|_1 + lambda2 max_k |t_k|``, t (K,) its entries."""
+
+    lambda1: float
+    lambda2: float
+
+
 class FusedPair(NamedTuple):
     """Fused penalty ``sum_k l1_k |t_k| + sum_{k<l} g_kl |t_k - t_l|`` of a pair, or Laplacian: squared differences.
 

@@ -225,6 +225,14 @@ class JointNetworks:
         """Degrees of the variables: one row per variable, one column per class."""
         return tables.degree_frame(self)
 
+    def predictability(self) -> pd.DataFrame:
+        """Share of the variance of each variable that its neighbours explain, ``1 - 1 / (theta_jj sigma_jj)``.
+
+        Sigma is the inverse of the matrix whose edges are shown, so that a variable without edges has 0. One row per
+        variable, one column per class; missing where a matrix is not positive definite.
+        """
+        return tables.predictability_frame(self)
+
     def hubs(self, n: int = 10, class_name: str | None = None) -> pd.DataFrame:
         """Variables with most edges, over all classes or in one: `n` rows of `degrees`, in decreasing order.
 

@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
@@ -51,6 +52,49 @@ def degree_frame(networks: JointNetworks) -> pd.DataFrame:
     if networks.absent is None:
         return table
     return table.astype("Int64").mask(networks.absent.T)
+
+
+def predictability_frame(networks: JointNetworks) -> pd.DataFrame:
+    """Table of `JointNetworks.predictability`; missing values where a class lacks a variable."""
+    import pandas as pd
+
+    columns = [explained_variance(Theta) for Theta in networks.precision]
+    table = pd.DataFrame(
+        np.column_stack(columns),
+        index=pd.Index(networks.variable_names, name="variable", dtype=object),
+        columns=list(networks.class_names),
+    )
+    return table if networks.absent is None else table.mask(networks.absent.T)
+
+
+def explained_variance(Theta: Any) -> FloatArray:
+    """(p,): ``1 - 1 / (theta_jj sigma_jj)`` with Sigma the inverse, computed by connected components.
+
+    NaN in components that are not positive definite.
+    """
+    diagonal = Theta.diagonal()
+    explained = np.zeros(len(diagonal))
+    n_components, labels = connected_components(Theta, directed=False)
+    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=n_components))[:-1])
+    for component in (rows for rows in members if len(rows) > 1):
+        require_dense("predictability", len(component))
+        block = Theta[component][:, component].toarray()
+        try:
+            root = np.linalg.inv(np.linalg.cholesky(block))
+        except np.linalg.LinAlgError:
+            explained[component] = np.nan
+            continue
+        explained[component] = 1.0 - 1.0 / (diagonal[component] * (root**2).sum(axis=0))
+    return explained
+
+
+def require_dense(what: str, n_variables: int) -> None:
+    """Refuse dense matrices that are too big."""
+    if n_variables > _MAX_DENSE:
+        raise InputError(
+            f"{what} of {n_variables:,} connected variables takes too much memory: take subnetwork(...) first.",
+            "networks",
+        )
 
 
 def partial_correlation_tables(networks: JointNetworks, class_name: str | None) -> Any:

@@ -12,10 +12,11 @@ from jointglasso.penalties.class_graph import complete_of, forest_of, read_class
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.group import GroupPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
+from jointglasso.penalties.maximum import MaximumPenalty
 from jointglasso.penalties.missing_variables import MissingVariables, PartialClassPenalty
 
 #: Values of the `penalty` argument.
-PENALTIES = ("group", "fused", "chain", "graph", "laplacian")
+PENALTIES = ("group", "maximum", "fused", "chain", "graph", "laplacian")
 
 
 def make_penalty(
@@ -32,17 +33,17 @@ def make_penalty(
     """The penalty from the arguments of `jointglasso.solve`; `absent` (K, p) marks variables missing from a class."""
     check_choice("penalty", penalty, PENALTIES)
     l1, l2 = check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2)
-    if fuse_diagonal and penalty in ("group", "laplacian"):
+    if fuse_diagonal and penalty in ("group", "maximum", "laplacian"):
         raise InputError(
             f'fuse_diagonal=True goes with penalty="fused", "chain" or "graph", not with "{penalty}": leave it out, or '
             "choose one of these.", "fuse_diagonal",
         )  # fmt: skip
-    if penalty == "group":
+    if penalty in ("group", "maximum"):
         if class_graph is not None:
             raise InputError(
-                'class_graph goes with penalty="chain", "graph" or "laplacian", not with "group".', "class_graph"
+                f'class_graph goes with penalty="chain", "graph" or "laplacian", not with "{penalty}".', "class_graph"
             )
-        return GroupPenalty(l1, l2)
+        return GroupPenalty(l1, l2) if penalty == "group" else MaximumPenalty(l1, l2)
     if penalty == "fused":
         if not (class_graph is None or (isinstance(class_graph, str) and class_graph in ("complete", "sample_size"))):
             raise InputError(

@@ -14,6 +14,8 @@ from sklearn.utils import check_random_state
 from jointglasso._typing import IntArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError, check_count
+from jointglasso.data.dependence import warn_if_dependent
+from jointglasso.data.effects import without_covariates
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, read_samples
 from jointglasso.errors import argument
@@ -49,13 +51,20 @@ class SelectionData:
         return self.samples
 
 
-def read_data(X: Any, y: Any, preparation: Preparation) -> SelectionData:
-    """Read a table with labels, a dict of tables by class, samples by class, or a covariance source."""
+def read_data(X: Any, y: Any, preparation: Preparation, covariates: Any = None) -> SelectionData:
+    """Read a table with labels, a dict of tables by class, samples by class, or a covariance source.
+
+    Covariates are regressed out of the samples.
+    """
     if isinstance(X, CovarianceSource):
         if y is not None:
             raise InputError("y is given although X is a covariance source, which knows its classes: leave y out.", "y")
+        if covariates is not None:
+            raise InputError(f"{argument('covariates')} needs the samples, not their covariances alone.", "covariates")
         return SelectionData(X, None, preparation)
     samples = read_samples(X, y, preparation.variables)
+    warn_if_dependent(samples)
+    samples = without_covariates(samples, covariates, preparation.association, preparation.missing)
     prepared_samples = prepared(preparation, samples)
     return SelectionData(prepared_samples.source, samples, preparation, prepared_samples.notes)
 

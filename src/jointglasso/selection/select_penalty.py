@@ -88,6 +88,7 @@ def select(
     missing: str = "refuse",
     constant: str = "refuse",
     variables: str = "same",
+    covariates: Any = None,
     weights: Any = WEIGHTS,
     penalize_diagonal: bool = False,
     max_seconds: float | None = 120.0,
@@ -142,6 +143,10 @@ def select(
     scale, assume_centered, association, missing, constant, variables
         How covariances are computed from samples, see `jointglasso.data.prepare.Preparation`. In folds and
         subsamples, variables that are constant by chance are isolated, regardless of `constant`.
+    covariates : table with n rows, or dict of tables by class, optional
+        Age, batch and the like, regressed out of the samples within each class (of their normal scores for rank
+        associations). Text and categorical columns are coded by indicators. The sample sizes n_k that enter criteria
+        and weights are less the rank of the covariates.
     weights : "sqrt_sample_size", "equal", "sample_size", array (K,) or dict
         Class weights of the solves. By default ``sqrt(n_k / mean n)``, since the sampling noise of a class is
         proportional to ``n_k^-1/2``.
@@ -207,7 +212,7 @@ def select(
         halves=halves,
         solve=solve,
     )
-    return select_from(read_data(X, y, preparation), settings.checked())
+    return select_from(read_data(X, y, preparation, covariates), settings.checked())
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,7 @@ def edge_stability(
     missing: str = "refuse",
     constant: str = "refuse",
     variables: str = "same",
+    covariates: Any = None,
     weights: Any = "sqrt_sample_size",
     penalize_diagonal: bool = False,
     **options: Any,
@@ -160,6 +161,8 @@ def edge_stability(
         Draw subsamples in pairs without a common sample; needs ``fraction <= 0.5``, and four samples in every class.
     random_state, n_jobs, callback, executor, scale, assume_centered, association, missing, constant, variables
         As in `select`.
+    covariates : table with n rows, or dict of tables by class, optional
+        Regressed out of all samples within each class before they are divided, as in `select`.
     weights, penalize_diagonal, **options
         As in `select`.
 
@@ -179,7 +182,8 @@ def edge_stability(
     >>> float(stability.frequencies[0][0, 1])  # found in every subsample of the first class
     1.0
     """
-    data = read_data(X, y, Preparation(scale, assume_centered, association, missing, constant, variables).checked())
+    preparation = Preparation(scale, assume_centered, association, missing, constant, variables).checked()
+    data = read_data(X, y, preparation, covariates)
     parts = _parts(data, check_count("n_subsamples", n_subsamples), fraction, complementary_pairs, random_state)
     samples = data.require_samples("Edge stability")
     counter = EdgeCounter(samples.n_classes, samples.n_variables)

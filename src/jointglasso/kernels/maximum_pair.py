@@ -1,0 +1,234 @@
+"""Maximum penalty of one pair: ``v (lambda1 |t|_1 + lambda2 max_k |t_k|)``, t the n entries in its classes.
+
+All classes are alike, so that the class numbers of the pair are not used. `group_pair` documents the functions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.group_pair import soft
+from jointglasso.kernels.jit import njit_no_refcount
+from jointglasso.kernels.pair_types import MaximumPair, PairClasses, PenaltyWorkspace
+
+#: Positive homogeneity: ``phi(c t) = c phi(t)`` for c > 0.
+HOMOGENEOUS = True
+
+
+def workspace_size(n_classes: int) -> int:
+    """Length of each workspace array for K classes."""
+    return 2 * n_classes
+
+
+@njit_no_refcount(forceinline=True)
+def threshold(penalty: MaximumPair, k: int) -> float:
+    """lambda1: a pair with ``|u_k| <= v lambda1`` in every class is in the dual ball."""
+    return penalty.lambda1
+
+
+@njit_no_refcount(forceinline=True)
+def largest(theta: FloatArray, n: int) -> float:
+    """``max_k |t_k|``."""
+    top = 0.0
+    for k in range(n):
+        top = max(top, abs(theta[k]))
+    return top
+
+
+@njit_no_refcount(forceinline=True)
+def value(penalty: MaximumPair, theta: FloatArray, pair: PairClasses) -> float:
+    """Penalty of the n entries `theta` of the pair."""
+    absolute = 0.0
+    for k in range(pair.n):
+        absolute += abs(theta[k])
+    return pair.v * (penalty.lambda1 * absolute + penalty.lambda2 * largest(theta, pair.n))
+
+
+@njit_no_refcount(forceinline=True)
+def update(
+    penalty: MaximumPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
+) -> None:
+    """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, a > 0.
+
+    With s = soft(b, lambda1) the solution is ``|x_k| = min(|s_k| / a_k, top)``, where top is the root of
+    ``sum_k (|s_k| - a_k top)_+ = lambda2``, or 0 if that sum is smaller at 0. The sum is convex, decreasing and
+    piecewise linear: Newton's method from 0 increases monotonically and ends after at most n steps.
+    """
+    n, v = pair.n, pair.v
+    lambda1 = v * penalty.lambda1
+    lambda2 = v * penalty.lambda2
+    total = 0.0
+    for k in range(n):
+        out[k] = soft(b[k], lambda1)
+        total += abs(out[k])
+    if total <= lambda2:
+        for k in range(n):
+            out[k] = 0.0
+        return
+    top = np.inf if lambda2 == 0.0 else 0.0
+    for _ in range(n if lambda2 > 0.0 else 0):
+        total = -lambda2
+        curvature = 0.0
+        for k in range(n):
+            if abs(out[k]) > a[k] * top:
+                total += abs(out[k])
+                curvature += a[k]
+        root = total / curvature
+        if not root > top:
+            break
+        top = root
+    for k in range(n):
+        size = min(abs(out[k]) / a[k], top)
+        out[k] = size if out[k] > 0.0 else -size if out[k] < 0.0 else 0.0
+
+
+@njit_no_refcount(forceinline=True)
+def is_dual_feasible(penalty: MaximumPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
+    """Whether u (n,) is in the dual ball, the subdifferential at zero: ``sum_k (|u_k| - lambda1)_+ <= lambda2``."""
+    total = 0.0
+    for k in range(pair.n):
+        total += max(abs(u[k]) - pair.v * penalty.lambda1, 0.0)
+    return total <= pair.v * penalty.lambda2
+
+
+@njit_no_refcount(forceinline=True)
+def simplex_shift(values: FloatArray, n: int, m: int, radius: float) -> float:
+    """Shift tau with ``sum_k (y_k - tau)_+ = radius``: the projection of y onto the simplex is ``(y - tau)_+``.
+
+    y are the m entries of `values` from n on; the first m are overwritten.
+    """
+    for k in range(m):  # insertion sort, descending
+        slot = k
+        while slot > 0 and values[slot - 1] < values[n + k]:
+            values[slot] = values[slot - 1]
+            slot -= 1
+        values[slot] = values[n + k]
+    total = -radius
+    tau = 0.0
+    for k in range(m):
+        total += values[k]
+        tau = total / (k + 1)
+        if k + 1 == m or values[k + 1] <= tau:
+            break
+    return tau
+
+
+@njit_no_refcount(forceinline=True)
+def subgradient(
+    penalty: MaximumPair,
+    theta: FloatArray,
+    target: FloatArray,
+    a: FloatArray,
+    pair: PairClasses,
+    out: FloatArray,
+    work: PenaltyWorkspace,
+) -> None:
+    """Write the subgradient (n,) of the penalty at `theta` nearest to `target` (Euclidean metric); `a` is unused.
+
+    It is ``|u_k| <= lambda1`` at zeros and ``sign(t_k) (lambda1 + share_k)`` elsewhere: the shares of the entries of
+    maximum size add up to lambda2, others have none. At t = 0 excesses over lambda1 add up to at most lambda2.
+    """
+    n, v, values = pair.n, pair.v, work.real
+    lambda1 = v * penalty.lambda1
+    lambda2 = v * penalty.lambda2
+    top = largest(theta, n)
+    m = 0
+    total = 0.0
+    for k in range(n):
+        if abs(theta[k]) == top:
+            values[n + m] = abs(target[k]) - lambda1 if top == 0.0 else np.sign(theta[k]) * target[k] - lambda1
+            total += max(values[n + m], 0.0)
+            m += 1
+    tau = 0.0 if top == 0.0 and total <= lambda2 else simplex_shift(values, n, m, lambda2)
+    m = 0
+    for k in range(n):
+        share = 0.0
+        if abs(theta[k]) == top:
+            share = max(values[n + m] - tau, 0.0)
+            m += 1
+        if theta[k] != 0.0:
+            out[k] = np.sign(theta[k]) * (lambda1 + share)
+        else:
+            limit = lambda1 + share
+            out[k] = min(max(target[k], -limit), limit)
+
+
+@njit_no_refcount(forceinline=True)
+def gauge(penalty: MaximumPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
+    """Gauge of the dual ball: smallest g >= 0 with ``sum_k (|u_k| - g lambda1)_+ <= g lambda2``.
+
+    With the m largest |u_k| above g lambda1 it is their sum by ``m lambda1 + lambda2``.
+    """
+    n, v, magnitudes = pair.n, pair.v, work.real
+    for k in range(n):  # insertion sort, descending
+        slot = k
+        while slot > 0 and magnitudes[slot - 1] < abs(u[k]):
+            magnitudes[slot] = magnitudes[slot - 1]
+            slot -= 1
+        magnitudes[slot] = abs(u[k])
+    if n == 0 or magnitudes[0] == 0.0:
+        return 0.0
+    l1 = v * penalty.lambda1
+    l2 = v * penalty.lambda2
+    if l1 + l2 == 0.0:
+        return np.inf
+    total = 0.0
+    root = 0.0
+    for m in range(1, n + 1):
+        total += magnitudes[m - 1]
+        root = total / (m * l1 + l2)
+        if m == n or root * l1 >= magnitudes[m]:
+            break
+    return root
+
+
+@njit_no_refcount
+def gradient(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+    """Write the gradient (n,) of the penalty on the face of `theta`, with its zeros; zero there."""
+    n, v = pair.n, pair.v
+    top = largest(theta, n)
+    n_top = 0
+    for k in range(n):
+        if abs(theta[k]) == top:
+            n_top += 1
+    for k in range(n):
+        share = penalty.lambda2 / n_top if abs(theta[k]) == top else 0.0
+        out[k] = v * (penalty.lambda1 + share) * np.sign(theta[k])
+
+
+@njit_no_refcount
+def clusters(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
+    """Number the non-zero entries of a pair, -1 at zeros; returns the number of clusters.
+
+    Entries of maximum size and the same sign are one cluster. Of opposite signs they are two, since a cluster moves by
+    one step: a step that separates them increases the objective and is not taken.
+    """
+    n = pair.n
+    top = largest(theta, n)
+    count = 0
+    positive = -1
+    negative = -1
+    for k in range(n):
+        out[k] = -1
+        if theta[k] == 0.0:
+            continue
+        if penalty.lambda2 > 0.0 and theta[k] == top:
+            if positive < 0:
+                positive = count
+                count += 1
+            out[k] = positive
+        elif penalty.lambda2 > 0.0 and theta[k] == -top:
+            if negative < 0:
+                negative = count
+                count += 1
+            out[k] = negative
+        else:
+            out[k] = count
+            count += 1
+    return count
+
+
+@njit_no_refcount
+def hvp(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
+    """Add the Hessian-vector product on the face: zero, since the penalty is linear there."""

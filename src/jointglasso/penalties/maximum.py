@@ -1,0 +1,77 @@
+"""The maximum penalty (l1/l-infinity group): ``phi(theta) = lambda1 |theta|_1 + lambda2 max_k |theta_k|``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.kernels.pair_types import Entries, MaximumPair
+from jointglasso.penalties.base import UNIFORM
+from jointglasso.penalties.group import GroupPenalty
+
+#: Relative rounding error of a sum of a few terms.
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class MaximumPenalty(GroupPenalty):
+    """Penalty of Honorio and Samaras (2010): entries of a pair below the largest one cost lambda1 alone.
+
+    The dual ball is ``{u : sum_k (|u_k| - lambda1)_+ <= lambda2}``. Beside a non-zero entry a class is screened out
+    where ``|u_k| <= lambda1``, as with the group penalty.
+    """
+
+    name: ClassVar[str] = "maximum"
+    supports: ClassVar[frozenset[str]] = frozenset({"prox", "columns"})
+
+    @property
+    def pair(self) -> MaximumPair:  # type: ignore[override]
+        return MaximumPair(float(self.lambda1), float(self.lambda2))
+
+    def box_radius(self, n_classes: int) -> float:
+        return float(self.lambda1 + self.lambda2 / n_classes)
+
+    def scaled(self, factor: float) -> MaximumPenalty:
+        return MaximumPenalty(factor * self.lambda1, factor * self.lambda2)
+
+    def certified_zeros(
+        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
+    ) -> BoolArray:
+        """Entries with ``|u| + u_radius < lambda1``, and all entries of pairs that stay inside the dual ball."""
+        counts = np.diff(entries.start)
+        factor = np.repeat(entries.factor, counts) if len(entries.factor) else 1.0
+        largest = np.abs(u) + u_radius
+        over = np.maximum(largest - factor * self.lambda1, 0.0)
+        used = np.add.reduceat(over, entries.start[:-1]) if len(over) else over
+        ball = used * (1.0 + (1.0 + counts) * _ROUNDING) < self._of_pairs(self.lambda2, entries.factor)
+        return np.asarray((largest < factor * self.lambda1) | np.repeat(ball, counts))
+
+    def violates_global_condition(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
+        # Summed in class order, as in compiled code, so that borderline pairs are decided consistently everywhere.
+        used = np.zeros(rows.shape[0])
+        for k in range(rows.shape[1]):
+            used += np.maximum(np.abs(rows[:, k]) - self._of_pairs(self.lambda1, factor), 0.0)
+        return np.asarray(used > self._of_pairs(self.lambda2, factor))
+
+    def screening_certified(
+        self,
+        theta: FloatArray,
+        u: FloatArray,
+        u_radius: FloatArray,
+        theta_radius: FloatArray,
+        in_block: BoolArray,
+        factor: FloatArray = UNIFORM,
+    ) -> BoolArray:
+        lambda1, lambda2 = (np.reshape(self._of_pairs(x, factor), (-1, 1)) for x in (self.lambda1, self.lambda2))
+        largest = np.abs(u) + u_radius
+        over = np.maximum(largest - lambda1, 0.0)
+        rounding = 1.0 + (1.0 + u.shape[1]) * _ROUNDING
+        budget = lambda2.ravel()
+        small = ((largest < lambda1) | ~in_block).all(axis=1)
+        zero = small | ((over * in_block).sum(axis=1) * rounding < budget)
+        fits = over.sum(axis=1) * rounding <= budget
+        free = ((largest <= lambda1) | in_block).all(axis=1)
+        return np.asarray(free | (zero & fits))
