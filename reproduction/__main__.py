@@ -17,7 +17,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(cls=Command, epilog=f"{_LIST}\n\n{EXIT_CODES}")
-@click.argument("what", type=click.Choice([*EXPERIMENTS, "all"]), metavar="WHAT")
+@click.argument("what", type=click.Choice([*EXPERIMENTS, "all"]), metavar="WHAT...", nargs=-1, required=True)
 @click.option("--quick", is_flag=True, help="Smaller and shorter: well under a minute.")
 @click.option(
     "--out", default="results", show_default=True, type=click.Path(file_okay=False, path_type=Path),
@@ -38,7 +38,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.pass_obj
 def main(
     session: Session,
-    what: str,
+    what: tuple[str, ...],
     quick: bool,
     out: Path,
     seed: int,
@@ -51,7 +51,7 @@ def main(
     without_samples: str,
     limit: float,
 ) -> None:
-    """Run an experiment of the paper, or all of them, and say whether its claim holds.
+    """Run experiments of the paper, or all of them, and say whether their claims hold.
 
     Writes the data (CSV), figures (PNG, SVG) and a page (Markdown) into a folder. Without --data the experiments on
     real data use the proteins inside the package.
@@ -62,7 +62,7 @@ def main(
         quick=quick, seed=seed, data=data, labels=label, genes=genes, covariances=covariances, halved=halve,
         left_out=without, without_samples=without_samples, limit=limit,
     )  # fmt: skip
-    for name in EXPERIMENTS if what == "all" else (what,):
+    for name in EXPERIMENTS if "all" in what else what:
         _reproduce_one(session, name, out, settings)
 
 
