@@ -37,7 +37,7 @@ METHODS_SHOWN = ("HADMM", "LADMM", "GADMM")
 #: Number of variables, classes, penalties and data sets of the three sizes. At p=200 every run ends within a minute.
 SIZES = {
     "quick": (100, (2, 3), ("P3",), 1),
-    "default": (200, (2, 4), ("P1", "P3"), 3),
+    "default": (200, (2, 4), ("P2",), 3),
     "full": (1000, tuple(range(2, 11)), tuple(PAPER_LAMBDAS), 3),
 }
 

@@ -16,7 +16,7 @@ from jointglasso._threads import cores_here
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.blocks.linalg import factorize
-from jointglasso.data.checks import indefinite_start, no_minimum, not_semidefinite, semidefinite
+from jointglasso.data.checks import indefinite_start, no_common_minimum, no_minimum, not_semidefinite, semidefinite
 from jointglasso.duality import bound_groups, certified_edges, unpenalised_entries
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS, certified_equalities
@@ -198,8 +198,12 @@ def require_minimum(problem: JointProblem, system: BlockSystem) -> None:
     The objective would be unbounded below. Single pairs are checked, and sets of variables with all pairs unpenalised;
     if some pairs of a set are penalised or forbidden, the minimum may or may not exist, which the solver detects.
     """
+    if problem.diagonal_penalty > 0:
+        return
+    if problem.penalty.lambda1 == 0.0 and problem.penalty.class_graph is not None:
+        _require_definite_together(problem, system)
     entries = unpenalised_entries(system, problem.penalty)
-    if problem.diagonal_penalty > 0 or not len(entries):
+    if not len(entries):
         return
     from jointglasso.kernels.components import components
 
@@ -214,6 +218,30 @@ def require_minimum(problem: JointProblem, system: BlockSystem) -> None:
     by_component = np.split(np.argsort(component, kind="stable"), np.cumsum(size)[:-1])
     for c in np.flatnonzero((size > 2) & (n_pairs == size * (size - 1) // 2)):
         _require_definite(problem, system, by_component[c])
+
+
+def _require_definite_together(problem: JointProblem, system: BlockSystem) -> None:
+    """Refuse a null vector v common to all S_k of a group: with lambda1 = 0 adding ``t v v'`` to every Theta_k is free.
+
+    Differences between classes are all that is penalised, and they do not change (theory, theorem P2). Groups with
+    forbidden pairs are not checked: the direction may be forbidden.
+    """
+    if len(system.forbidden):
+        return
+    for group in range(system.n_groups):
+        blocks = np.flatnonzero(system.block_group == group)
+        b = int(system.size[blocks[0]])
+        members = [system.members[system.member_start[n] : system.member_start[n + 1]] for n in blocks]
+        if b < 2 or not all(np.array_equal(members[0], one) for one in members[1:]):
+            continue
+        matrices = [system.S[system.offset[n] : system.offset[n + 1]].reshape(b, b) for n in blocks]
+        # A sum of semidefinite matrices has their common null space; scaled, its rank does not depend on the units.
+        scale = np.sqrt(np.diagonal(matrices[0]))
+        scaled = [S / scale / scale[:, None] for S in matrices]
+        rank = np.linalg.matrix_rank(sum(S / np.diagonal(S).max() for S in scaled), hermitian=True)
+        if rank < b:
+            names = [problem.source.class_names[k] for k in system.block_class[blocks]]
+            raise no_common_minimum(names, int(rank), b)
 
 
 def _require_definite(problem: JointProblem, system: BlockSystem, members: IntArray) -> None:
