@@ -99,3 +99,12 @@ def test_a_null_vector_of_all_classes_is_named_where_only_differences_are_penali
         assert said.value.parameter == "lambda1"
     # Each class is singular here as well, but not along one direction: a minimum exists and is reached.
     assert jgl.solve(enough, 0.0, 0.3, **options).status
+
+
+@pytest.mark.filterwarnings("error")
+def test_two_variables_that_are_proportional_in_every_class_have_no_minimum_without_lambda1():
+    """The factors differ, so that no null vector is common; compared diagonals make the minimum exist."""
+    S = [np.outer(x, x) for x in ([1.0, 1.0], [1.0, 2.0])]
+    with pytest.raises(jgl.InputError, match="on 2 variables their covariance matrices have rank 1 together"):
+        jgl.solve(S, 0.0, 0.3, penalty="fused")
+    assert jgl.solve(S, 0.0, 0.3, penalty="fused", fuse_diagonal=True).status

@@ -50,6 +50,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
     if result is None:
         result = _unsolved(task) if progress() else shared.method.solve(task)
     result, bounds, violated, proved = certify_screening(task, shared.method, result, check, progress)
+    finite = np.isfinite(result.bounds.gap)
     present = absent = np.zeros(len(system.upper), dtype=bool)
     equalities = NO_PROOFS
     if proved:  # otherwise single entries can be certified only by the total gap
@@ -61,7 +62,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
         objective=bounds.objective,
         gap=bounds.gap,
         rounding=bounds.rounding,
-        raised=np.where(np.isfinite(result.bounds.gap), bounds.gap - result.bounds.gap, 0.0),
+        raised=np.subtract(bounds.gap, result.bounds.gap, where=finite, out=np.zeros(len(finite))),
         n_iter=result.n_iter,
         stopped_by=result.stopped_by,
         methods=result.methods,
@@ -239,9 +240,13 @@ def _require_definite_together(problem: JointProblem, system: BlockSystem) -> No
         scale = np.sqrt(np.diagonal(matrices[0]))
         scaled = [S / scale / scale[:, None] for S in matrices]
         rank = np.linalg.matrix_rank(sum(S / np.diagonal(S).max() for S in scaled), hermitian=True)
-        if rank < b:
+        # Two variables with correlation 1 (or -1) in all classes: diagonals that differ make the null vectors differ.
+        correlation = sum(S / np.sqrt(np.outer(np.diagonal(S), np.diagonal(S))) for S in scaled) / len(blocks)
+        perfect = np.abs(correlation[np.triu_indices(b, 1)]).max() >= 1.0 - 1e-12
+        paired = perfect and problem.penalty.fused_diagonal_penalty is None
+        if rank < b or paired:
             names = [problem.source.class_names[k] for k in system.block_class[blocks]]
-            raise no_common_minimum(names, int(rank), b)
+            raise no_common_minimum(names, *((int(rank), b) if rank < b else (1, 2)))
 
 
 def _require_definite(problem: JointProblem, system: BlockSystem, members: IntArray) -> None:
