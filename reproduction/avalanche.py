@@ -26,7 +26,8 @@ REPEATS = 3
 
 def avalanche(settings: Settings) -> Result:
     """Solve types B and C with ten blocks after hybrid and after dynamic screening."""
-    p, classes = (500, (2, 4)) if settings.quick else (1000, range(2, 11))
+    p = 500 if settings.quick else 1000
+    classes = settings.sized((2, 4), (2, 6), tuple(range(2, 11)))
     names = ("P3",) if settings.quick else tuple(PAPER_LAMBDAS)
     rows: list[Row] = []
     warm_kernels()  # before anything is timed

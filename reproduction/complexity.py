@@ -27,13 +27,14 @@ CLAIM = (
 )
 RULES = ("hybrid", "class", "global")
 
-#: Data sets of each design.
+#: Data sets of each design in full.
 N_SEEDS = 5
 
 
 def figure_complexity(settings: Settings) -> Result:
     """Screen all types, penalties and numbers of classes with the three rules, on data of several seeds."""
-    p, classes, n_seeds = (500, (2, 3), 1) if settings.quick else (1000, range(2, 11), N_SEEDS)
+    p, classes = (500, (2, 3)) if settings.quick else (1000, range(2, 11))
+    n_seeds = settings.sized(1, 1, N_SEEDS)
     rows: list[Row] = []
     for design, seed in product(DESIGNS, range(settings.seed, settings.seed + n_seeds)):
         S = draw(design, p, max(classes), seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,41 +26,51 @@ SAME = 1e-6
 
 def figure_correctness(settings: Settings) -> Result:
     """Follow the objective of both methods, and check the end against a certified optimum."""
-    p, n_classes, n_iter = (80, 2, 400) if settings.quick else (1000, 6, 500)
-    lambda1, lambda2 = lambdas("P3", p)
+    p, n_classes, n_seeds = settings.sized((80, 2, 1), (200, 2, 3), (1000, 6, 3))
+    n_iter = 400 if settings.quick else 500
+    penalties = lambdas("P3", p)
     curves: dict[str, dict[str, FloatArray]] = {}
-    biggest: dict[str, int] = {}
     optimum: dict[str, float] = {}
-    for design in ("A", "B40", "C40") if settings.quick else DESIGNS:
-        S = draw(design, p, n_classes, settings.seed)
-        curves[design] = {
-            method: run_admm(S, lambda1, lambda2, METHODS[method], n_iter).history.objective
-            for method in ("ADMM", "HADMM")
+    ends: list[Row] = []
+    for design, seed in product(DESIGNS, range(settings.seed, settings.seed + n_seeds)):
+        S = draw(design, p, n_classes, seed)
+        found = {
+            method: run_admm(S, *penalties, METHODS[method], n_iter).history.objective for method in ("ADMM", "HADMM")
         }
-        biggest[design] = screen(S, lambda1, lambda2).largest
-        certified = run_default(S, lambda1, lambda2, tol=1e-12)
-        optimum[design] = np.nan if certified is None else certified.objective
-    ends: list[Row] = [
-        {"design": design, "HADMM's biggest block": biggest[design]} | _end(curves[design], optimum[design])
-        for design in curves
-    ]
-    same = [float(row["ADMM - HADMM, relative"]) <= SAME for row in ends]
-    worst = max(float(row["ADMM - HADMM, relative"]) for row in ends)
-    from_optimum = max(float(row["HADMM - optimum, relative"]) for row in ends)
-    verdict = (
-        f"after {max(row['iterations'] for row in ends)} iterations the two objectives differ by at most "
-        f"{worst:.1e}, relative to their size, "
-        f"and from the certified optimum by at most {from_optimum:.1e}."
-    )
-    figure = _figure(curves, optimum, n_classes, p)
+        certified = run_default(S, *penalties, tol=1e-12)
+        best = np.nan if certified is None else certified.objective
+        biggest = screen(S, *penalties).largest
+        ends.append({"design": design, "seed": seed, "p": p, "HADMM's biggest block": biggest} | _end(found, best))
+        if seed == settings.seed:
+            curves[design], optimum[design] = found, best
     notes = [
-        "The iterations end before the last one if the paper's stopping rule holds.",
+        "The iterations end before the last one if the paper's stopping rule holds. The figure shows the first seed.",
         PLAIN_NOTE,
         BLOCKS_NOTE,
         CHOICES_NOTE,
         *scaling_notes(p),
     ]
-    return Result(CLAIM, verdict, judged(sum(same), len(same)), ends, {"": figure}, notes)
+    same = [float(row["ADMM - HADMM, relative"]) <= SAME for row in ends]
+    figure = _figure(curves, optimum, n_classes, p)
+    return Result(CLAIM, _verdict(ends), judged(sum(same), len(same)), ends, {"": figure}, notes)
+
+
+def _verdict(ends: list[Row]) -> str:
+    apart, from_optimum = (
+        max(float(row[column]) for row in ends) for column in ("ADMM - HADMM, relative", "HADMM - optimum, relative")
+    )
+    coarse = sorted({str(row["design"]) for row in ends if row["HADMM's biggest block"] > 0.9 * row["p"]})
+    alike = (
+        f" HADMM's biggest block has more than nine tenths of the variables in a case of {' and '.join(coarse)}: "
+        "there the two methods are nearly one."
+        if coarse
+        else ""
+    )
+    return (
+        f"in {len(ends)} cases, after at most {max(row['iterations'] for row in ends)} iterations, the two objectives "
+        f"differ by at most {apart:.1e}, relative to their size, and from the certified optimum by at most "
+        f"{from_optimum:.1e}.{alike}"
+    )
 
 
 def _end(curves: dict[str, FloatArray], optimum: float) -> dict[str, object]:

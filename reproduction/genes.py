@@ -12,8 +12,7 @@ from jointglasso.networks import JointNetworks
 from jointglasso.plots import plot_networks
 from jointglasso.solution import Solution
 from reproduction.drawing import crown
-from reproduction.methods import run_default
-from reproduction.real_data import SETTINGS, load_real_data
+from reproduction.real_data import SETTINGS, load_real_data, solve_setting
 from reproduction.result import Result, Row, Settings, judged
 
 CLAIM = (
@@ -32,8 +31,8 @@ def figure_genes(settings: Settings) -> Result:
         )
     rows: list[Row] = []
     figures: dict[str, Any] = {}
-    for number, penalties in enumerate(SETTINGS):
-        solution = run_default(data.source, *penalties, seconds=20.0 if settings.quick else settings.limit)
+    for number in range(len(SETTINGS)):
+        solution, _ = solve_setting(settings, number)
         if solution is not None:
             rows.append(_row(solution, number))
             figures["" if number == 0 else f"-setting{number + 1}"] = _figure(solution, number)

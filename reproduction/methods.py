@@ -31,6 +31,9 @@ PLAIN_NOTE = (
     "and the start; these give the objective values of its table 1."
 )
 
+#: Iterations after which a run to the paper's stopping rule is given up.
+_MAX_ITER = 5000
+
 #: Largest block on which the speed of one update is measured, and the entries of a stack of small ones, whose speed is
 #: measured together, as they are updated together.
 _PROBE, _STACK = 600, 10_000
@@ -38,12 +41,10 @@ _PROBE, _STACK = 600, 10_000
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds, and how they were found: "run", "scaled" from fewer iterations, or "estimated" from the block sizes."""
+    """Seconds, and how they were found: "run", or "estimated" from the block sizes; not a number if "stopped"."""
 
     seconds: float
     how: str
-    estimate: float = math.nan
-    """What the block sizes and the speed of one eigendecomposition make of it, whether measured or not."""
 
 
 def run_admm(
@@ -88,21 +89,22 @@ def time_iteration(
     if 3.0 * estimate > budget or not _has_room(partition):
         return Timing(estimate, "estimated"), partition
     solution = run_admm(S, lambda1, lambda2, METHODS[method], n_iter, seconds=budget)
-    return Timing(_median_step(solution), "run" if solution.n_iter == n_iter else "scaled"), partition
+    return Timing(_median_step(solution), "run"), partition
 
 
-def time_to_stop(S: Any, lambda1: float, lambda2: float, method: str, *, n_iter: int, budget: float) -> Timing:
-    """Seconds, screening included, to the paper's stopping rule, which is met after about `n_iter` iterations."""
-    partition = screen(S, lambda1, lambda2, rule=METHODS[method])
-    estimate = estimated_seconds(partition)
-    expected = n_iter * estimate
-    if 3.0 * estimate > budget or not _has_room(partition):
-        return Timing(expected, "estimated", expected)
-    solution = run_admm(S, lambda1, lambda2, METHODS[method], 4 * n_iter, seconds=budget)
-    taken = solution.history[-1].seconds
-    if taken < budget:
-        return Timing(taken, "run", expected)
-    return Timing(taken + max(0, n_iter - solution.n_iter) * _median_step(solution), "scaled", expected)
+def time_to_stop(S: Any, lambda1: float, lambda2: float, method: str, *, limit: float) -> tuple[Timing, int]:
+    """Processor seconds to the paper's stopping rule, screening included, and the number of iterations.
+
+    Processor time, because other programs may use the machine. A run that is not at its end after `limit` seconds on
+    the clock, or does not fit into memory, has no time: none is extrapolated.
+    """
+    if not _has_room(screen(S, lambda1, lambda2, rule=METHODS[method])):
+        return Timing(math.nan, "does not fit into memory"), 0
+    began = time.process_time()
+    solution = run_admm(S, lambda1, lambda2, METHODS[method], _MAX_ITER, seconds=limit)
+    taken = time.process_time() - began
+    ended = solution.history[-1].seconds <= limit and solution.n_iter < _MAX_ITER
+    return (Timing(taken, "run") if ended else Timing(math.nan, "stopped")), solution.n_iter
 
 
 def estimated_seconds(partition: Partition) -> float:
@@ -112,11 +114,6 @@ def estimated_seconds(partition: Partition) -> float:
         sizes, counts = np.unique(partition.block_sizes(k), return_counts=True)
         total += sum(n * _block_seconds(b) for b, n in zip(sizes.tolist(), counts.tolist(), strict=True))
     return total
-
-
-def n_iterations_to_stop(S: Any, lambda1: float, lambda2: float) -> int:
-    """Iterations to the paper's stopping rule, found on the finest blocks, where an iteration is cheap."""
-    return run_admm(S, lambda1, lambda2, "dynamic", 5000).n_iter
 
 
 def _limit(seconds: float) -> Callable[[Iteration], bool]:

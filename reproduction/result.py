@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+T = TypeVar("T")
 
 #: One line of a table of results.
 Row = Mapping[str, Any]
@@ -22,8 +24,9 @@ class Settings:
 
     Attributes
     ----------
-    quick : bool
-        Smaller and shorter, well under a minute.
+    quick, full : bool
+        Smaller and shorter, well under a minute; or the paper's size, which takes hours. Otherwise a size at which
+        every method is run to its end in minutes.
     seed : int
         Seed of the drawn data.
     data, labels, genes : tuple of paths, tuple of str, path or None
@@ -37,11 +40,12 @@ class Settings:
     without_samples : str
         For real data: regular expression; samples whose names it matches from the beginning are not used.
     limit : float
-        Seconds after which the default solve of one setting of real data is stopped, with the gap that it has, and
-        after which a run of figure-times is stopped and its time scaled.
+        Seconds after which a single run is stopped: the default solve of a setting of real data, with the gap that
+        it has; a run of figure-times, without a time; the iterations of p10000, whose median is taken.
     """
 
     quick: bool = False
+    full: bool = False
     seed: int = 0
     data: tuple[Path, ...] = ()
     labels: tuple[str, ...] = ()
@@ -50,7 +54,11 @@ class Settings:
     halved: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     without_samples: str = ""
-    limit: float = 3600.0
+    limit: float = 600.0
+
+    def sized(self, quick: T, default: T, full: T) -> T:
+        """The value that belongs to the chosen size."""
+        return quick if self.quick else full if self.full else default
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,8 @@ def _csv(rows: Sequence[Row]) -> str:
 
 
 def _page(name: str, title: str, result: Result, settings: Settings) -> str:
-    size = "quick variant" if settings.quick else "full size"
+    size = settings.sized("quick variant", "default size", "the paper's size")
+    option = settings.sized(" --quick", "", " --full")
     lines = [
         f"# {title}",
         "",
@@ -75,7 +76,7 @@ def _page(name: str, title: str, result: Result, settings: Settings) -> str:
         *_table(result.rows, name),
         "",
         *(f"- {note}" for note in result.notes),
-        f"- `python -m reproduction {name}{' --quick' if settings.quick else ''} --seed {settings.seed}`, {size}, "
+        f"- `python -m reproduction {name}{option} --seed {settings.seed}`, {size}, "
         f"{datetime.now(UTC):%Y-%m-%d}, {describe_machine()}.",
         "",
     ]

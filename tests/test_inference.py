@@ -470,6 +470,17 @@ def test_incomplete_samples_go_with_their_subjects_and_covariates(table):
     pd.testing.assert_frame_equal(given.edges(), cut.edges())
 
 
+@pytest.mark.parametrize(("sign", "words"), [(1.0, "the same ranks in"), (-1.0, "the same ranks, reversed, in")])
+@pytest.mark.filterwarnings("error")
+def test_columns_that_repeat_another_are_named(sign, words):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    table = pd.DataFrame(np.column_stack([X, rng.integers(0, 4, (60, 2)), sign * X[:, 0]]), columns=list("abcdefg"))
+    with pytest.raises(jgl.InputError, match=f"Variables 'a' and 'g' have {words} class") as said:
+        jgl.infer(table, np.repeat(["one", "two"], 30), association="mixed")
+    assert said.value.variable == "g"
+
+
 def test_a_support_that_is_too_dense_for_the_samples_gets_a_ridge_and_a_word():
     rng = np.random.default_rng(0)
     samples = {"a": rng.normal(size=(15, 30)), "b": rng.normal(size=(60, 30))}

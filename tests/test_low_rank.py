@@ -225,3 +225,15 @@ def test_whatever_stops_a_solve_what_it_leaves_is_definite(penalty):
         assert np.isfinite(found.objective) and found.status.code != "tolerance"
         for A, L in zip(found.precision, found.low_rank.matrices, strict=True):
             assert np.linalg.eigvalsh(A.toarray() - L)[0] > 0.0
+
+
+def test_variances_over_decades_take_no_more_iterations():
+    """Units of variables change the problem (the trace of L), but not how hard it is to solve."""
+    rng = np.random.default_rng(1)
+    units = np.logspace(-1, 2, 12)
+    X = [rng.normal(size=(60, 2)) @ rng.normal(size=(2, 12)) + rng.normal(size=(60, 12)) for _ in range(2)]
+    S = [np.cov((one * units).T) for one in X]
+    for lambda1, mu in ((0.1, 0.5), (10.0, 40.0)):
+        solution = jgl.solve(S, lambda1, lambda1 / 2, latent=mu, max_iter=300)
+        assert solution.status, solution.status.reason
+        assert solution.low_rank.ranks != (0, 0)

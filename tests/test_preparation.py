@@ -314,3 +314,14 @@ def test_a_command_prepares_its_samples_once(table, tmp_path, computed):
     assert done.exit_code == 0, done.output
     whole = [samples for samples in computed if list(samples.sizes) == [20, 20]]
     assert len(whole) == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_held_out_value_whose_loss_overflows_is_named():
+    X, y = np.random.default_rng(0).normal(size=(60, 4)), np.repeat(["a", "b"], 30)
+    X[3, 1] = 1e150
+    with pytest.raises(
+        jgl.InputError, match=r"Class 'a' has 1e\+150 in variable '\w+', .* standard deviations"
+    ) as said:
+        jgl.select(X, y, criterion="cv")
+    assert said.value.class_name == "a" and said.value.variable is not None

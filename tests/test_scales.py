@@ -84,3 +84,27 @@ def test_a_singular_matrix_is_refused_in_any_units():
     units = 10.0 ** np.array([4.0, 0, -4, 2, -2])
     with pytest.raises(ValueError, match="singular where nothing is penalised"):
         jgl.solve([np.cov((X * units).T)], 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("penalty", "fuse_diagonal"), [("fused", True), ("chain", False), ("laplacian", False)])
+def test_a_null_vector_of_all_classes_is_named_where_only_differences_are_penalised(penalty, fuse_diagonal):
+    rng = np.random.default_rng(0)
+    few, enough = ([np.cov(rng.normal(size=(n, 5)).T, bias=True) for _ in range(3)] for n in (2, 3))
+    options = {"penalty": penalty} | ({"fuse_diagonal": True} if fuse_diagonal else {})
+    for screening in ("dynamic", "none"):
+        with pytest.raises(
+            jgl.InputError, match="rank 3 together, so the objective has no minimum: set lambda1"
+        ) as said:
+            jgl.solve(few, 0.0, 0.3, screening=screening, **options)
+        assert said.value.parameter == "lambda1"
+    # Each class is singular here as well, but not along one direction: a minimum exists and is reached.
+    assert jgl.solve(enough, 0.0, 0.3, **options).status
+
+
+@pytest.mark.filterwarnings("error")
+def test_two_variables_that_are_proportional_in_every_class_have_no_minimum_without_lambda1():
+    """The factors differ, so that no null vector is common; compared diagonals make the minimum exist."""
+    S = [np.outer(x, x) for x in ([1.0, 1.0], [1.0, 2.0])]
+    with pytest.raises(jgl.InputError, match="on 2 variables their covariance matrices have rank 1 together"):
+        jgl.solve(S, 0.0, 0.3, penalty="fused")
+    assert jgl.solve(S, 0.0, 0.3, penalty="fused", fuse_diagonal=True).status

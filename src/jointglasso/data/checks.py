@@ -4,9 +4,11 @@ from jointglasso.data.covariance_checks import FULL_CHECK_SIZE, check_covariance
 from jointglasso.data.messages import (
     impossible_pair,
     indefinite_start,
+    no_common_minimum,
     no_minimum,
     not_semidefinite,
     require_bounded,
+    require_moderate_scores,
     require_ordinary_variance,
     require_sound_variance,
     require_varying,

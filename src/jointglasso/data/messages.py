@@ -49,6 +49,21 @@ def require_ordinary_variance(variance: FloatArray, class_name: str, variable_na
         )
 
 
+def require_moderate_scores(Z: FloatArray, X: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+    """Refuse a held-out value so far from the training samples that the square of its loss overflows."""
+    far = np.argwhere(np.abs(Z) > LARGEST_VARIANCE)
+    if len(far):
+        row, column = far[0]
+        variable = variable_names[column]
+        raise InputError(
+            f"Class {class_name!r} has {X[row, column]:g} in variable {variable!r}, {abs(Z[row, column]):.1e} standard "
+            "deviations from the mean of the other folds, too far for a held-out loss: correct or remove the sample.",
+            "X",
+            class_name=class_name,
+            variable=variable,
+        )
+
+
 def require_varying(constant: BoolArray, class_name: str, variable_names: Sequence[str]) -> None:
     """Refuse variables that are constant in a class, since they have no correlation."""
     if constant.any():
@@ -94,6 +109,16 @@ def no_minimum(class_name: str) -> InputError:
         f"The covariance matrix of class {class_name!r} is singular where nothing is penalised, so the likelihood has "
         "no maximum: set lambda1 or lambda2 above 0, and no pair weight to 0.",
         class_name=class_name,
+    )
+
+
+def no_common_minimum(class_names: Sequence[str], rank: int, size: int) -> InputError:
+    """Build the error for a null vector common to classes of which only differences are penalised."""
+    return InputError(
+        f"With lambda1 = 0 only differences between the classes {', '.join(class_names)} are penalised, and on {size} "
+        f"variables their covariance matrices have rank {rank} together, so the objective has no minimum: set lambda1 "
+        "above 0, or take fewer variables.",
+        "lambda1",
     )
 
 

@@ -14,6 +14,7 @@ from jointglasso.data.checks import (
     InputError,
     check_choice,
     check_switch,
+    require_moderate_scores,
     require_sound_variance,
     require_varying,
 )
@@ -59,6 +60,7 @@ class PreparedSamples:
         """New samples of class k standardised by the margins of the samples behind the source."""
         if self.association == "pearson":
             Z = (X - self.location[k]) / self.deviation[k]
+            require_moderate_scores(Z, X, self.samples.class_names[k], self.samples.variable_names)
         else:
             Z = NormalScores(self.samples.matrices[k])(X)
         return Z if self.scale == "correlation" else Z * self.deviation[k]

@@ -15,7 +15,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.blocks.linalg import factorize
-from jointglasso.data.checks import indefinite_start, no_minimum, not_semidefinite, semidefinite
+from jointglasso.data.checks import indefinite_start, no_common_minimum, no_minimum, not_semidefinite, semidefinite
 from jointglasso.duality import bound_groups, certified_edges, unpenalised_entries
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS, certified_equalities
@@ -49,6 +49,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
     if result is None:
         result = _unsolved(task) if progress() else shared.method.solve(task)
     result, bounds, violated, proved = certify_screening(task, shared.method, result, check, progress)
+    finite = np.isfinite(result.bounds.gap)
     present = absent = np.zeros(len(system.upper), dtype=bool)
     equalities = NO_PROOFS
     if proved:  # otherwise single entries can be certified only by the total gap
@@ -60,7 +61,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
         objective=bounds.objective,
         gap=bounds.gap,
         rounding=bounds.rounding,
-        raised=np.where(np.isfinite(result.bounds.gap), bounds.gap - result.bounds.gap, 0.0),
+        raised=np.subtract(bounds.gap, result.bounds.gap, where=finite, out=np.zeros(len(finite))),
         n_iter=result.n_iter,
         stopped_by=result.stopped_by,
         methods=result.methods,
@@ -197,8 +198,12 @@ def require_minimum(problem: JointProblem, system: BlockSystem) -> None:
     The objective would be unbounded below. Single pairs are checked, and sets of variables with all pairs unpenalised;
     if some pairs of a set are penalised or forbidden, the minimum may or may not exist, which the solver detects.
     """
+    if problem.diagonal_penalty > 0:
+        return
+    if problem.penalty.lambda1 == 0.0 and problem.penalty.class_graph is not None:
+        _require_definite_together(problem, system)
     entries = unpenalised_entries(system, problem.penalty)
-    if problem.diagonal_penalty > 0 or not len(entries):
+    if not len(entries):
         return
     from jointglasso.kernels.components import components
 
@@ -213,6 +218,34 @@ def require_minimum(problem: JointProblem, system: BlockSystem) -> None:
     by_component = np.split(np.argsort(component, kind="stable"), np.cumsum(size)[:-1])
     for c in np.flatnonzero((size > 2) & (n_pairs == size * (size - 1) // 2)):
         _require_definite(problem, system, by_component[c])
+
+
+def _require_definite_together(problem: JointProblem, system: BlockSystem) -> None:
+    """Refuse a null vector v common to all S_k of a group: with lambda1 = 0 adding ``t v v'`` to every Theta_k is free.
+
+    Differences between classes are all that is penalised, and they do not change (theory, theorem P2). Groups with
+    forbidden pairs are not checked: the direction may be forbidden.
+    """
+    if len(system.forbidden):
+        return
+    for group in range(system.n_groups):
+        blocks = np.flatnonzero(system.block_group == group)
+        b = int(system.size[blocks[0]])
+        members = [system.members[system.member_start[n] : system.member_start[n + 1]] for n in blocks]
+        if b < 2 or not all(np.array_equal(members[0], one) for one in members[1:]):
+            continue
+        matrices = [system.S[system.offset[n] : system.offset[n + 1]].reshape(b, b) for n in blocks]
+        # A sum of semidefinite matrices has their common null space; scaled, its rank does not depend on the units.
+        scale = np.sqrt(np.diagonal(matrices[0]))
+        scaled = [S / scale / scale[:, None] for S in matrices]
+        rank = np.linalg.matrix_rank(sum(S / np.diagonal(S).max() for S in scaled), hermitian=True)
+        # Two variables with correlation 1 (or -1) in all classes: diagonals that differ make the null vectors differ.
+        correlation = sum(S / np.sqrt(np.outer(np.diagonal(S), np.diagonal(S))) for S in scaled) / len(blocks)
+        perfect = np.abs(correlation[np.triu_indices(b, 1)]).max() >= 1.0 - 1e-12
+        paired = perfect and problem.penalty.fused_diagonal_penalty is None
+        if rank < b or paired:
+            names = [problem.source.class_names[k] for k in system.block_class[blocks]]
+            raise no_common_minimum(names, *((int(rank), b) if rank < b else (1, 2)))
 
 
 def _require_definite(problem: JointProblem, system: BlockSystem, members: IntArray) -> None:

@@ -169,6 +169,7 @@ def _resampled(samples: Samples, sizes: FloatArray, subjects: list[Any] | None) 
         )
     preparation = Preparation(association="mixed")
     prepared = preparation(samples)
+    _require_distinct(prepared.source)
     data = InferenceData(prepared.source, [], sizes, subjects, notes=prepared.notes)
     if subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
@@ -182,6 +183,23 @@ def _resampled(samples: Samples, sizes: FloatArray, subjects: list[Any] | None) 
     scores = [_scores_with(prepared.source.tile(k, slice(0, p), slice(0, p))) for k in range(len(sizes))]
     changes = [np.array(matrices) - np.mean(matrices, axis=0) for matrices in drawn]
     return replace(data, scores=scores, bootstrap_deviations=changes)
+
+
+def _require_distinct(source: CovarianceSource) -> None:
+    """Refuse two variables with correlation 1 or -1, whose standard error is zero."""
+    i, j = np.triu_indices(source.n_variables, 1)
+    for k, name in enumerate(source.class_names):
+        r = source.entries(k, i, j)
+        equal = np.flatnonzero(np.abs(r) > 1.0 - 1e-9)
+        if len(equal):
+            pair = [source.variable_names[ends[equal[0]]] for ends in (i, j)]
+            raise InputError(
+                f"Variables {pair[0]!r} and {pair[1]!r} have the same ranks{'' if r[equal[0]] > 0 else ', reversed,'} "
+                f"in class {name!r} (correlation {r[equal[0]]:.0f}): drop one of them.",
+                "X",
+                class_name=name,
+                variable=pair[1],
+            )
 
 
 def _scores_with(R: FloatArray) -> FloatArray:

@@ -96,16 +96,23 @@ def solve_latent(
 
 
 class _LatentState:
-    """Iterates (Theta, A, L) of ADMM, their projections to Theta = A - L, and the scaled multiplier V."""
+    """Iterates (Theta, A, L) of ADMM, their projections to Theta = A - L, and the scaled multiplier V.
+
+    All are in the units of ``s_i s_j Theta_ij``, s_i being the fourth root of the mean variance of variable i over the
+    classes. The likelihood would have the square root (correlations), the trace of L none: halfway between them, data
+    whose variances spread over decades take a tenth of the iterations. `A_flat`, `dual` and `factors` are scaled back.
+    """
 
     def __init__(self, problem: LatentProblem, start: FloatArray) -> None:
         system = problem.system
-        self.problem, self.S = problem, problem.stack(system.S)
+        variance = system.optimal_variance(problem.diagonal_penalty).reshape(system.n_blocks, -1).mean(axis=0)
+        self.scale: FloatArray = variance**0.25
+        self.products = np.outer(self.scale, self.scale)
+        self.problem, self.S = problem, problem.stack(system.S) / self.products
         self.weight = system.block_weight[:, None, None]
-        variance = system.optimal_variance(problem.diagonal_penalty)
-        self.rho = float(system.block_weight.mean() * variance.mean() ** 2)
-        theta = problem.stack(start)
-        inverse = problem.stack(factorize(system, start).inverse)
+        self.rho = float(system.block_weight.mean() * np.sqrt(variance).mean() ** 2)
+        theta = problem.stack(start) * self.products
+        inverse = problem.stack(factorize(system, start).inverse) / self.products
         self.V = self.weight * (inverse - self.S) / self.rho
         self.Y = np.stack([theta, theta, np.zeros_like(theta)])
         self.X, self.Y_before, self.A_flat = self.Y, self.Y, start
@@ -114,7 +121,7 @@ class _LatentState:
     @property
     def dual(self) -> FloatArray:
         """Unscaled multiplier; converges to w (W - S)."""
-        return self.rho * self.V
+        return self.rho * self.V * self.products
 
     def iterate(self) -> None:
         """Three proximal steps and the projection."""
@@ -125,25 +132,30 @@ class _LatentState:
         root = np.sqrt(d * d + 4.0 * rho * w)
         x = np.where(d > 0, (d + root) / (2.0 * rho), 2.0 * w / (root - np.minimum(d, 0.0)))
         Theta = np.matmul(Q * x[:, None, :], np.swapaxes(Q, 1, 2))
-        self.A_flat = self._sparse_part((Y2 + V).ravel())
-        e, self.vectors = eigh_stack(Y3 - V)
-        self.values = np.maximum(e - problem.mu / rho, 0.0)
+        self.A_flat = self._sparse_part(((Y2 + V) / self.products).ravel())
+        # In these units tr L is <diag(1 / s^2), L>, a linear term, which shifts the point that is projected.
+        e, self.vectors = eigh_stack(Y3 - V - np.diag(problem.mu / (rho * self.scale**2)))
+        self.values = np.maximum(e, 0.0)
         L = np.matmul(self.vectors * self.values[:, None, :], np.swapaxes(self.vectors, 1, 2))
-        self.X = np.stack([Theta, problem.stack(self.A_flat), L])
+        self.X = np.stack([Theta, problem.stack(self.A_flat) * self.products, L])
         Z = config.LATENT_RELAXATION * self.X + (1.0 - config.LATENT_RELAXATION) * self.Y + np.stack([V, -V, V])
         self.V = (Z[0] - Z[1] + Z[2]) / 3.0
         self.Y_before, self.Y = self.Y, Z - np.stack([self.V, -self.V, self.V])
 
     def _sparse_part(self, point: FloatArray) -> FloatArray:
+        """Proximal step of the penalty at `point`, in the units of the problem."""
         system, problem = self.problem.system, self.problem
-        step = np.full(system.n_pairs, 1.0 / self.rho)
+        i, j = system.pair_variables
+        step = 1.0 / (self.rho * (self.scale[i] * self.scale[j]) ** 2)
         entries = problem.penalty.prox(system.gather(point), step, system.entries(problem.penalty))
-        return system.scatter(entries, np.maximum(point[system.diagonal] - problem.diagonal_penalty / self.rho, 0.0))
+        shift = problem.diagonal_penalty / (self.rho * np.tile(self.scale, system.n_blocks) ** 4)
+        return system.scatter(entries, np.maximum(point[system.diagonal] - shift, 0.0))
 
     def factors(self) -> list[FloatArray]:
         """F (p, r) of each class, ``L = F F'``, with a column per non-zero eigenvalue in decreasing order."""
         return [
-            (Q * np.sqrt(values))[:, values > 0.0][:, ::-1] for Q, values in zip(self.vectors, self.values, strict=True)
+            (Q * np.sqrt(values) / self.scale[:, None])[:, values > 0.0][:, ::-1]
+            for Q, values in zip(self.vectors, self.values, strict=True)
         ]
 
     def balance(self, number: int) -> None:
