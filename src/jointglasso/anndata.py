@@ -14,18 +14,19 @@ import numpy as np
 from jointglasso._typing import BoolArray
 from jointglasso.data import SampleCovariance
 from jointglasso.data.anndata_samples import distinct_names, require_anndata, samples_by_class
-from jointglasso.data.checks import NOW_SCALE, InputError, SampleRows, check_choice, renamed
+from jointglasso.data.checks import NOW_SCALE, InputError, SampleRows, check_choice, known_arguments
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
 from jointglasso.selection.relaxed import with_refit
+from jointglasso.selection.select_penalty import WEIGHTS
 from jointglasso.solution import EdgeClusters, Solution
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 
-@renamed(correlation=NOW_SCALE)
+@known_arguments(solve, correlation=NOW_SCALE)
 def fit(
     adata: AnnData,
     groupby: str = "condition",
@@ -37,6 +38,7 @@ def fit(
     classes: Any = None,
     scale: str = "correlation",
     constant: str = "refuse",
+    weights: Any = WEIGHTS,
     **options: Any,
 ) -> Solution:
     """Estimate a network of genes for each group of cells and store them in `adata`.
@@ -60,8 +62,11 @@ def fit(
     constant : {"refuse", "isolate", "drop"}
         Treatment of genes that are constant within a class: refuse them, isolate them in that class, or drop them from
         the estimation, without edges in any class.
+    weights : None, str, array (K,) or dict
+        Weight of each class in the likelihood, as in `jointglasso.solve`; the root of the number of its cells by
+        default, as in `jointglasso.select`.
     **options
-        Further arguments of `jointglasso.solve`, such as ``weights`` or ``tol``.
+        Further arguments of `jointglasso.solve`, such as ``penalty`` or ``tol``.
 
     Returns
     -------
@@ -99,9 +104,10 @@ def fit(
     treatment = "isolate" if constant == "isolate" else "refuse"
     names = [names[i] for i in index]
     source = SampleCovariance(samples, scale=scale, constant=treatment, variable_names=names)
-    solution = with_refit(source, solve(source, lambda1, lambda2, **options))
+    solution = with_refit(source, solve(source, lambda1, lambda2, weights=weights, **options))
     parameters = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "scale": scale}
-    _store(adata, key_added, solution, used, {**parameters, "constant": constant, **options})
+    parameters |= {"constant": constant, "weights": weights, **options}
+    _store(adata, key_added, solution, used, parameters)
     return solution
 
 

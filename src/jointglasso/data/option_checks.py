@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -13,6 +14,7 @@ import numpy as np
 
 from jointglasso._threads import available_cores
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso._wording import nearest
 from jointglasso.errors import InputError, InputTypeError, argument
 
 #: Upper bounds of penalties and of class weights (and of the inverse weights): products with variances must not
@@ -23,16 +25,27 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def renamed(**new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Refuse former argument names with an error that states the new name."""
+def known_arguments(
+    passed_on_to: Callable[..., Any] | None = None, **advice: str
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Refuse unknown keyword arguments with the most similar names, and those in `advice` with a sentence.
+
+    The keyword arguments that a function collects are those of the function `passed_on_to`.
+    """
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        named = [name for name, kind in signature(function).parameters.items() if kind.kind != kind.VAR_KEYWORD]
+        known = [*named, *(() if passed_on_to is None else signature(passed_on_to).parameters)]
+        where = function.__qualname__.removesuffix(".__init__")
+
         @wraps(function)
         def refusing(*args: P.args, **kwargs: P.kwargs) -> R:
-            for old in new.keys() & kwargs.keys():
-                raise InputTypeError(
-                    f"{old}= is no longer an argument of {function.__qualname__}: write {new[old]}.", old
-                )
+            for name in kwargs:
+                if name in advice:
+                    raise InputTypeError(f"{name}= is not an argument of {where}: {advice[name]}.", name)
+                if name not in known:
+                    similar = nearest(name, [word for word in known if word != "self"])
+                    raise InputTypeError(f"{name}= is not an argument of {where} ({similar}).", name)
             return function(*args, **kwargs)
 
         return refusing
@@ -41,8 +54,8 @@ def renamed(**new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 #: Replacements of the former arguments ``correlation`` and ``isolate_constant``.
-NOW_SCALE = "scale='correlation' or scale='covariance'"
-NOW_CONSTANT = "constant='isolate' or constant='refuse'"
+NOW_SCALE = "write scale='correlation' or scale='covariance'"
+NOW_CONSTANT = "write constant='isolate' or constant='refuse'"
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointglasso._display import SHOWN
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._wording import count
 from jointglasso.backends import SCANNERS, scanner
 from jointglasso.data.anndata_samples import distinct_names, samples_by_class
 from jointglasso.data.checks import (
@@ -16,7 +18,7 @@ from jointglasso.data.checks import (
     NOW_SCALE,
     check_choice,
     check_switch,
-    renamed,
+    known_arguments,
     require_sound_variance,
     require_varying,
 )
@@ -86,7 +88,7 @@ class SampleCovariance:
     #: (K, p): variables not measured in a class; None if all classes have all variables.
     absent: BoolArray | None = None
 
-    @renamed(correlation=NOW_SCALE, isolate_constant=NOW_CONSTANT)
+    @known_arguments(correlation=NOW_SCALE, isolate_constant=NOW_CONSTANT)
     def __init__(
         self,
         samples: Any,
@@ -114,6 +116,16 @@ class SampleCovariance:
         self._device = self._choose_device(device)
         #: Argument `device`; large groups choose their device by it.
         self.device_wanted = device
+
+    def __repr__(self) -> str:
+        classes = ", ".join(
+            f"{name} ({size:,})" for name, size in zip(self.class_names[:SHOWN], self.sample_sizes, strict=False)
+        )
+        more = "" if self.n_classes <= SHOWN else f" and {self.n_classes - SHOWN} more"
+        return (
+            f"<SampleCovariance: {self.scale}s of {count(self.n_variables, 'variable')} in "
+            f"{count(self.n_classes, 'class')}: {classes}{more}>"
+        )
 
     def _read(self, samples: Samples) -> None:
         """Centre and scale the samples; for those in files keep the reference to them."""
@@ -173,8 +185,18 @@ class SampleCovariance:
         return np.divide(Z, root[:, None], out=unit, casting="same_kind")
 
     @classmethod
-    @renamed(correlation=NOW_SCALE)
-    def from_labels(cls, X: Any, y: Any, *, scale: str = "covariance", variable_names: Any = None) -> SampleCovariance:
+    @known_arguments(correlation=NOW_SCALE)
+    def from_labels(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        scale: str = "covariance",
+        assume_centered: bool = False,
+        constant: str = "refuse",
+        device: str = "auto",
+        variable_names: Any = None,
+    ) -> SampleCovariance:
         """Split one table of samples by their class labels.
 
         Parameters
@@ -183,13 +205,14 @@ class SampleCovariance:
             Samples in rows. Sparse matrices and files are read one class at a time.
         y : sequence of n labels
             Class of each sample; the classes are in order of appearance.
-        scale, variable_names
+        scale, assume_centered, constant, device, variable_names
             As in the constructor.
         """
-        return cls(Samples.from_labels(X, [] if y is None else y, variable_names), scale=scale)
+        samples = Samples.from_labels(X, [] if y is None else y, variable_names)
+        return cls(samples, scale=scale, assume_centered=assume_centered, constant=constant, device=device)
 
     @classmethod
-    @renamed(correlation=NOW_SCALE)
+    @known_arguments(correlation=NOW_SCALE)
     def from_anndata(
         cls, adata: AnnData, groupby: str, *, layer: str | None = None, scale: str = "covariance", classes: Any = None
     ) -> SampleCovariance:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jointglasso.data import CovarianceSource
+from jointglasso.data.checks import known_arguments
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
-from jointglasso.selection.grids import lambda_grid, of_problem
 from jointglasso.selection.select_penalty import WEIGHTS
 
 
@@ -58,6 +57,7 @@ class JointGraphicalLassoCV(JointModel):
     [1, 1]
     """
 
+    @known_arguments()
     def __init__(
         self,
         *,
@@ -124,12 +124,3 @@ class JointGraphicalLassoCV(JointModel):
         chosen = self._choose(samples, ready, parameters, grid=self._grid(ready.source))
         self._keep(chosen.solution, ready.location, ready.deviation, ready.notes)
         return self
-
-    def _grid(self, source: CovarianceSource) -> Any:
-        """Grid from the parameters; None for a search."""
-        described = {
-            name: value for name in ("n_lambdas", "ratios", "min_ratio") if (value := getattr(self, name)) is not None
-        }
-        if self.grid is not None or not described:
-            return self.grid
-        return lambda_grid(source, **of_problem(self._solve_options()), **described)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jointglasso._optional import require
-from jointglasso.data.checks import InputError, check_choice, labelled
+from jointglasso.data.checks import InputError, check_choice, known_arguments, labelled
 from jointglasso.data.samples import Samples
-from jointglasso.data.windows import TimeWindows, read_times, time_windows
+from jointglasso.data.windows import TimeWindows, read_times, time_windows, warn_of_trends
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
@@ -34,6 +35,9 @@ class TimeVaryingGraphicalLasso(JointModel):
         Length of the windows in time instead. With neither, every time stamp is a window.
     overlap : float, default 0
         Fraction of a window shared with the next one. The criteria use sample sizes that count every sample once.
+    n_lambdas, ratios, min_ratio
+        Grid of penalties instead of a search: points in each column, ratio ``lambda2 / lambda1`` of each, and smallest
+        penalty as a fraction of the largest, as in `jointglasso.lambda_grid`.
     criterion : {"jbic", "ebic", "bic", "aic", "cv", "stars"}
         How penalties are chosen, see `jointglasso.select`; "cv" and "stars" need windows without overlap.
     gamma, random_state
@@ -74,8 +78,10 @@ class TimeVaryingGraphicalLasso(JointModel):
     """
 
     class_graph = None
+    grid = None
     variables = "same"
 
+    @known_arguments()
     def __init__(
         self,
         lambda1: float | None = None,
@@ -85,6 +91,9 @@ class TimeVaryingGraphicalLasso(JointModel):
         windows: int | None = None,
         width: Any = None,
         overlap: float = 0.0,
+        n_lambdas: int | None = None,
+        ratios: Sequence[float] | None = None,
+        min_ratio: float | None = None,
         criterion: str = "jbic",
         gamma: float | None = None,
         random_state: Any = None,
@@ -127,6 +136,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         time = np.arange(len(X)) if y is None else y
         if len(time) != len(X):
             raise InputError(f"There are {len(time)} time stamps for {len(X)} samples: give one for each.", "time")
+        warn_of_trends(X, time)
         windows = time_windows(time, windows=self.windows, width=self.width, overlap=self.overlap)
         samples = Samples(
             [X[rows] for rows in windows.rows],
@@ -142,7 +152,8 @@ class TimeVaryingGraphicalLasso(JointModel):
         ready = prepared(self._preparation(), samples)
         self.selection_ = None
         if self.lambda1 is None or self.lambda2 is None:
-            solution = self._choose(samples, ready, ("criterion", "gamma", "random_state", "n_jobs")).solution
+            parameters = "criterion", "gamma", "random_state", "n_jobs"
+            solution = self._choose(samples, ready, parameters, grid=self._grid(ready.source)).solution
         else:
             self.lambda1_, self.lambda2_ = self.lambda1, self.lambda2
             solution = with_refit(
