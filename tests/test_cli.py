@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -258,22 +258,20 @@ def test_report_and_export_from_a_saved_solution(fitted, tmp_path):
     )
 
 
-def test_demo_writes_a_report_and_says_what_was_found(tmp_path, monkeypatch):
-    """On fewer proteins and a coarser grid, since it is the same way for all of them."""
-    whole = jgl.datasets.load_rppa()
-    monkeypatch.setattr("jointglasso.datasets.load_rppa", lambda: whole.select(whole.variable_names[:30]))
-    monkeypatch.setattr(importlib.import_module("jointglasso.cli.demo"), "N_LAMBDAS", 3)
+def test_demo_ends_in_a_clear_choice_with_readable_networks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for figures in (True, False):  # a second demo replaces the first
         if not figures:
             monkeypatch.setattr("jointglasso.cli.results.find_spec", lambda package: None)
         result = invoke("demo")
         shown = result.stdout
-        assert "Warning" not in result.output and "on a small grid" in shown
-        for words in ("2,498 samples", "BLCA", "joined in all classes", "Certificate: ", "report.html"):
+        assert "Warning" not in result.output and "It lies inside what was tried" in shown
+        for words in ("195 samples", "KIRC", "joined in all classes", "Certificate: ", "report.html"):
             assert words in shown
         assert (tmp_path / "jointglasso-demo" / "figures").exists() == figures
-    assert (tmp_path / "jointglasso-demo" / "report.html").stat().st_size > 10_000
+    assert "cell cycle" in (tmp_path / "jointglasso-demo" / "report.html").read_text()
+    edges = pd.read_csv(tmp_path / "jointglasso-demo" / "edges.csv")
+    assert (edges.groupby("class").size() < 3 * 61).all()  # fewer than six neighbours in the mean
 
 
 def test_doctor_lists_versions_and_warms_the_kernels():
@@ -295,6 +293,13 @@ def test_embedded_proteins_are_complete_and_labelled():
         "BLCA": 344, "KIRC": 478, "LGG": 435, "LUAD": 365, "OV": 436, "UCEC": 440,
     }  # fmt: skip
     assert len(set(table.variable_names)) == 174
+
+
+def test_embedded_expression_is_complete_and_labelled():
+    table, processes = jgl.datasets.load_expression()
+    assert table.X.shape == (195, 61) and np.isfinite(table.X).all() and np.abs(table.X).max() < 10
+    assert table.classes == {"KIRC": 72, "READ": 69, "UCEC": 54}
+    assert list(processes) == list(table.variable_names) and len(set(processes.values())) == 10
 
 
 def test_embedded_proteins_are_a_table_like_those_read_from_files():

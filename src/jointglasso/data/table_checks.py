@@ -16,7 +16,7 @@ from jointglasso.errors import InputError, InputTypeError
 #: Entries of a file that are read at a time.
 _NUMBERS_AT_ONCE = 2_000_000
 
-NOT_NUMERIC = "is not numeric: leave it out of the table, or code its values as numbers"
+REMEDY = "leave it out, or code its values as numbers"
 
 
 class SampleRows:
@@ -130,7 +130,7 @@ def read_matrix(data: SampleRows | FloatArray, what: str) -> FloatArray:
     try:
         return data.read()
     except (TypeError, ValueError):
-        raise InputTypeError(f"{what} {NOT_NUMERIC}.", data_argument(what)) from None
+        raise InputTypeError(f"{what} is not numeric: it must be a table of numbers.", data_argument(what)) from None
 
 
 def as_float_matrix(data: Any, what: str) -> FloatArray:
@@ -145,8 +145,9 @@ def as_float_matrix(data: Any, what: str) -> FloatArray:
             array = _unmasked(data.toarray() if hasattr(data, "toarray") else data)
     except (TypeError, ValueError):
         column = _first_text_column(data)
+        remedy = "it must be a table of numbers" if column is None else REMEDY
         where = what if column is None else _in_column(column, what)
-        raise InputTypeError(f"{where} {NOT_NUMERIC}.", data_argument(what)) from None
+        raise InputTypeError(f"{where} is not numeric: {remedy}.", data_argument(what)) from None
     _require_variables(array.shape, what)
     return array
 
@@ -161,7 +162,7 @@ def readable_table(data: Any) -> Any:
     if columns is not None:
         require_unique(columns, "X")
         if (column := _first_text_column(data)) is not None:
-            raise InputTypeError(f"{_in_column(column, 'X')} {NOT_NUMERIC}.", "X")
+            raise InputTypeError(f"{_in_column(column, 'X')} is not numeric: {REMEDY}.", "X")
     return _unmasked(data) if isinstance(data, np.ma.MaskedArray) else data
 
 

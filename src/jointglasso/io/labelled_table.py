@@ -15,7 +15,7 @@ from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.data import SampleCovariance
-from jointglasso.data.checks import InputError, InputTypeError, check_choice
+from jointglasso.data.checks import NOW_SCALE, InputError, InputTypeError, check_choice, known_arguments
 from jointglasso.data.samples import Samples
 
 
@@ -129,6 +129,7 @@ class LabelledTable:
         lines.append(f"drop_missing('variables') leaves {complete[0]}, drop_missing('samples') {complete[1]}.")
         return "\n".join(lines)
 
+    @known_arguments(correlation=NOW_SCALE)
     def to_source(self, *, scale: str = "correlation") -> SampleCovariance:
         """Covariances of the classes, in order of appearance, for `solve` and `screen`.
 
