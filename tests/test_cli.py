@@ -221,6 +221,7 @@ def test_screen_tells_blocks_curve_and_plan(table, tmp_path):
         assert words in shown
     assert (tmp_path / "curve.png").stat().st_size > 1000
     found = answer("screen", table, "--label", "state", *PENALTIES)
+    assert "solves with refits" in shown and found["selection_seconds"] > 0
     source = jgl.io.read_table(table, label="state").to_source()
     assert found["rules"]["hybrid"]["n_blocks"] == jgl.screen(source, 0.2, 0.1).n_blocks
     assert found["plan"]["seconds"] > 0 and found["percolation"] > 0 and found["suggested"]["lambda1"] > 0
@@ -242,6 +243,13 @@ def test_path_writes_a_table_and_all_solutions(table, tmp_path):
 def test_path_makes_a_grid_of_its_own(table, tmp_path):
     shown = invoke("path", table, "--label", "state", *SMALL_GRID, "--out", tmp_path / "path").stdout
     assert "largest block" in shown and len(list((tmp_path / "path" / "solutions").iterdir())) == 8
+
+
+def test_lines_on_the_progress_where_there_is_no_terminal(table, monkeypatch):
+    monkeypatch.setattr("jointglasso.cli.solving.LINE_EVERY", 0.005)
+    command = ("select", table, "--label", "state", *SMALL_GRID)
+    assert "choosing penalties by jbic: " in invoke(*command).stderr
+    assert "choosing penalties" not in invoke(*command, "--quiet").stderr
 
 
 # report, export, demo and doctor
