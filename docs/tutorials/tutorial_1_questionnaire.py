@@ -20,8 +20,7 @@ import pandas as pd
 
 import jointglasso as jgl
 
-file = Path("election_study_1996.csv")
-people = pd.read_csv(file if file.exists() else Path(__file__).with_name(file.name))
+people = pd.read_csv(Path(__file__).with_name("election_study_1996.csv"))
 people.head(3)
 
 # %%

@@ -20,8 +20,7 @@ import pandas as pd
 
 import jointglasso as jgl
 
-file = Path("us_economy.csv")
-levels = pd.read_csv(file if file.exists() else Path(__file__).with_name(file.name), index_col="quarter")
+levels = pd.read_csv(Path(__file__).with_name("us_economy.csv"), index_col="quarter")
 names = {
     "realgdp": "GDP", "realcons": "consumption", "realinv": "investment", "realgovt": "government", "realdpi": "income",
     "cpi": "prices", "m1": "money", "tbilrate": "interest", "unemp": "unemployment",
