@@ -6,7 +6,7 @@ Before the election of 1996, the American National Election Study asked 944 peop
 between left and right, the positions they ascribe to both candidates, and some facts about themselves. How do these
 answers depend on each other, and does it differ between the voters of Clinton and of Dole?
 
-The answers are public domain (American National Election Studies, through statsmodels), and are beside this script.
+The answers are public domain (American National Election Studies, through statsmodels), in the file ``election_study_1996.csv`` beside this script.
 """
 
 # %%
@@ -14,13 +14,11 @@ The answers are public domain (American National Election Studies, through stats
 # --------
 # Positions run from 1 (extremely liberal) to 7 (extremely conservative), `party` from 0 (strong Democrat) to 6 (strong
 # Republican).
-from pathlib import Path
-
 import pandas as pd
 
 import jointglasso as jgl
 
-people = pd.read_csv(Path(__file__).with_name("election_study_1996.csv"))
+people = pd.read_csv("election_study_1996.csv")
 people.head(3)
 
 # %%
@@ -43,14 +41,16 @@ figure = jgl.plots.plot_networks(networks, groups=groups)
 # ----------------------------------
 # The networks are point estimates. `infer` gives intervals, p-values and false discovery rates, also of differences.
 tested = jgl.infer(people, "vote", association="mixed")
-tested.differences(fdr=0.1)[["variable1", "variable2", "difference", "low", "high", "q_value"]].round(3)
+columns = ["variable1", "variable2", "difference", "low", "high", "q_value"]
+tested.differences(fdr=0.1)[columns].round(3)
 
 # %%
 # People place their own candidate near themselves and the other one far away. Given all other answers, the more
 # conservative a voter of Dole is, the more conservative is Dole and the more liberal is Clinton in their eyes; for voters
 # of Clinton it is the reverse. In the literature these are assimilation and contrast effects.
 table = tested.edges().set_index(["class", "variable1", "variable2"])
-table.loc[[(vote, "self", who) for vote in ("Clinton", "Dole") for who in ("Clinton", "Dole")]].round(3)
+pairs = [(vote, "self", candidate) for vote in ("Clinton", "Dole") for candidate in ("Clinton", "Dole")]
+table.loc[pairs].round(3)
 
 # %%
 # A report to send

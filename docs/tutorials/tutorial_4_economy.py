@@ -5,7 +5,7 @@ Finance: the economy before and after 1984
 Nine quarterly series of the United States from 1959 to 2009. From about 1984 on, output and inflation fluctuated far
 less (the Great Moderation). Did the dependences among the series change as well, or only their variances?
 
-The series are public domain (Federal Reserve Bank of St. Louis, through statsmodels), and are beside this script.
+The series are public domain (Federal Reserve Bank of St. Louis, through statsmodels), in the file ``us_economy.csv`` beside this script.
 """
 
 # %%
@@ -13,14 +13,12 @@ The series are public domain (Federal Reserve Bank of St. Louis, through statsmo
 # -------------------
 # Levels such as prices have trends, and their correlations are mostly those of the trends: with time stamps,
 # `TimeVaryingGraphicalLasso` and ``jointglasso fit --time`` warn.
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 
 import jointglasso as jgl
 
-levels = pd.read_csv(Path(__file__).with_name("us_economy.csv"), index_col="quarter")
+levels = pd.read_csv("us_economy.csv", index_col="quarter")
 names = {
     "realgdp": "GDP", "realcons": "consumption", "realinv": "investment", "realgovt": "government", "realdpi": "income",
     "cpi": "prices", "m1": "money", "tbilrate": "interest", "unemp": "unemployment",
