@@ -6,7 +6,8 @@ Before the election of 1996, the American National Election Study asked 944 peop
 between left and right, the positions they ascribe to both candidates, and some facts about themselves. How do these
 answers depend on each other, and does it differ between the voters of Clinton and of Dole?
 
-The answers are public domain (American National Election Studies, through statsmodels), in the file ``election_study_1996.csv`` beside this script.
+The answers are public domain (American National Election Studies, through statsmodels), in the file
+``election_study_1996.csv`` beside this script.
 """
 
 # %%
@@ -46,8 +47,8 @@ tested.differences(fdr=0.1)[columns].round(3)
 
 # %%
 # People place their own candidate near themselves and the other one far away. Given all other answers, the more
-# conservative a voter of Dole is, the more conservative is Dole and the more liberal is Clinton in their eyes; for voters
-# of Clinton it is the reverse. In the literature these are assimilation and contrast effects.
+# conservative a voter of Dole is, the more conservative is Dole and the more liberal is Clinton in their eyes; for
+# voters of Clinton it is the reverse. In the literature these are assimilation and contrast effects.
 table = tested.edges().set_index(["class", "variable1", "variable2"])
 pairs = [(vote, "self", candidate) for vote in ("Clinton", "Dole") for candidate in ("Clinton", "Dole")]
 table.loc[pairs].round(3)

@@ -3,9 +3,11 @@ Genomics: gene expression in three cancers
 ==========================================
 
 Expression of 61 marker genes in 195 tumours of kidney, rectum and endometrium (The Cancer Genome Atlas). Which genes
-depend on each other in all three cancers, and which in one only? These data are in the package, and ``jointglasso demo``
-analyses them in the same way.
+depend on each other in all three cancers, and which in one only? These data are in the package, and
+``jointglasso demo`` analyses them in the same way.
 """
+
+# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # The data

@@ -5,7 +5,8 @@ Finance: the economy before and after 1984
 Nine quarterly series of the United States from 1959 to 2009. From about 1984 on, output and inflation fluctuated far
 less (the Great Moderation). Did the dependences among the series change as well, or only their variances?
 
-The series are public domain (Federal Reserve Bank of St. Louis, through statsmodels), in the file ``us_economy.csv`` beside this script.
+The series are public domain (Federal Reserve Bank of St. Louis, through statsmodels), in the file ``us_economy.csv``
+beside this script.
 """
 
 # %%
