@@ -32,6 +32,9 @@ MANY_VARIABLES = 1000
 #: Seconds between two lines on the progress, where the standard error is not a terminal.
 LINE_EVERY = 10.0
 
+#: Solves after which the remaining time is estimated: the first ones may compile kernels.
+FIRST_ESTIMATE = 5
+
 
 def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
     """Keyword arguments common to `solve`, `solve_path`, `select` and `edge_stability`."""
@@ -265,9 +268,11 @@ def _lines(session: Session, what: str) -> Iterator[Callable[[SelectionProgress]
             state = "first solve"
             if latest:
                 progress = latest[-1]
-                rest = progress.total - progress.done
                 state = f"{progress.stage}, {progress.done} of about {progress.total} solves"
-                state += f", {readable_seconds(progress.seconds_left)} left" if rest else ", estimating the networks"
+                if progress.done == progress.total:
+                    state += ", estimating the networks"
+                elif progress.done >= FIRST_ESTIMATE:
+                    state += f", {readable_seconds(progress.seconds_left)} left"
             session.note(f"{what}: {state} ({readable_seconds(time.perf_counter() - began)} so far)")
 
     writer = threading.Thread(target=write, daemon=True)
