@@ -44,7 +44,7 @@ figure = jgl.plots.plot_networks(networks)
 # One pair over time
 # ------------------
 values = {time: networks.partial_correlations(time).loc["S22", "S23"] for time in times}
-{time: round(value, 2) for time, value in values.items()}
+{time: round(float(value), 2) for time, value in values.items()}
 
 # %%
 # Stability selection
