@@ -84,7 +84,7 @@ def test_commands_are_listed_in_the_order_of_use_and_the_version_is_told():
 
 def test_fit_writes_everything_it_promises(fitted):
     written = {str(path.relative_to(fitted)) for path in fitted.rglob("*") if path.is_file()}
-    drawn = ("networks", "degrees", "centrality", "adjacency", "convergence", "selection", "stability")
+    drawn = ("networks", "degrees", "centrality", "adjacency", "selection", "stability")
     pictures = {f"figures/{name}.png" for name in drawn}
     assert written == pictures | {
         "README.txt", "parameters.json", "report.html", "solution.jgl", "edges.csv", "edges.parquet",
@@ -216,7 +216,7 @@ def test_screen_tells_blocks_curve_and_plan(table, tmp_path):
         "Blocks as the penalties decrease",
         "No edge is left from",
         "pure noise",
-        "The solve there",
+        "One solve there",
     ):
         assert words in shown
     assert (tmp_path / "curve.png").stat().st_size > 1000
