@@ -20,11 +20,14 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # MathJax is copied into the site: formulas need no network
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["tutorials/README.rst", "tutorials/*.py"]
+mathjax_path = "mathjax/tex-svg.js"  # with its fonts in one file
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-myst_enable_extensions = ["dollarmath", "amsmath"]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 3
 # Links of the pages to files of the repository, which the site does not hold.
 suppress_warnings = ["myst.xref_missing", "myst.header", "config.cache"]
@@ -37,8 +40,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "jointglasso"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_theme_options = {"show_toc_level": 2, "navbar_align": "left", "header_links_before_dropdown": 5}
-html_sidebars = {page.stem: [] for page in (ROOT / "docs").glob("*.md")}  # their contents stand at the right
+html_theme_options = {"show_toc_level": 2, "navbar_align": "left", "header_links_before_dropdown": 7}
+html_sidebars = {"index": [], "inference": []}  # all other pages show the pages of their section
 html_show_sourcelink = False
 
 

@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 import jointglasso as jgl
+from jointglasso.selection.relaxed import with_refit
 
 anndata = pytest.importorskip("anndata")
 
@@ -39,13 +40,13 @@ def test_the_module_is_ours_and_the_package_the_real_one():
 def test_fit_solves_the_problem_of_from_labels():
     adata, solution = fitted()
     source = jgl.SampleCovariance.from_labels(adata.X, adata.obs["condition"], scale="correlation")
-    direct = jgl.solve(source, 0.2, 0.1)
+    direct = jgl.solve(source, 0.2, 0.1, weights="sqrt_sample_size")  # as `select` does
     assert solution.class_names == direct.class_names == tuple(adata.obs["condition"].unique())
     assert solution.objective == pytest.approx(direct.objective)
     assert sum(solution.n_edges) > 4
     stored = jgl.anndata.networks(adata)
     assert stored.variable_names == tuple(adata.var_names)
-    for k, (mine, theirs) in enumerate(zip(stored.precision, jgl.refit(source, direct).precision, strict=True)):
+    for k, (mine, theirs) in enumerate(zip(stored.precision, with_refit(source, direct).estimate, strict=True)):
         np.testing.assert_allclose(mine.toarray(), theirs.toarray(), atol=1e-7)
         penalized = adata.varp[f"jgl_{k}_penalized_precision"].toarray()
         np.testing.assert_allclose(penalized, direct.precision[k].toarray(), atol=1e-9)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -85,7 +85,7 @@ def test_commands_are_listed_in_the_order_of_use_and_the_version_is_told():
 
 def test_fit_writes_everything_it_promises(fitted):
     written = {str(path.relative_to(fitted)) for path in fitted.rglob("*") if path.is_file()}
-    drawn = ("networks", "degrees", "centrality", "adjacency", "convergence", "selection", "stability")
+    drawn = ("networks", "degrees", "centrality", "adjacency", "selection", "stability")
     pictures = {f"figures/{name}.png" for name in drawn}
     assert written == pictures | {
         "README.txt", "parameters.json", "report.html", "solution.jgl", "edges.csv", "edges.parquet",
@@ -217,11 +217,12 @@ def test_screen_tells_blocks_curve_and_plan(table, tmp_path):
         "Blocks as the penalties decrease",
         "No edge is left from",
         "pure noise",
-        "The solve there",
+        "One solve there",
     ):
         assert words in shown
     assert (tmp_path / "curve.png").stat().st_size > 1000
     found = answer("screen", table, "--label", "state", *PENALTIES)
+    assert "solves with refits" in shown and found["selection_seconds"] > 0
     source = jgl.io.read_table(table, label="state").to_source()
     assert found["rules"]["hybrid"]["n_blocks"] == jgl.screen(source, 0.2, 0.1).n_blocks
     assert found["plan"]["seconds"] > 0 and found["percolation"] > 0 and found["suggested"]["lambda1"] > 0
@@ -245,6 +246,13 @@ def test_path_makes_a_grid_of_its_own(table, tmp_path):
     assert "largest block" in shown and len(list((tmp_path / "path" / "solutions").iterdir())) == 8
 
 
+def test_lines_on_the_progress_where_there_is_no_terminal(table, monkeypatch):
+    monkeypatch.setattr("jointglasso.cli.solving.LINE_EVERY", 0.005)
+    command = ("select", table, "--label", "state", *SMALL_GRID)
+    assert "choosing penalties by jbic: " in invoke(*command).stderr
+    assert "choosing penalties" not in invoke(*command, "--quiet").stderr
+
+
 # report, export, demo and doctor
 
 
@@ -259,22 +267,20 @@ def test_report_and_export_from_a_saved_solution(fitted, tmp_path):
     )
 
 
-def test_demo_writes_a_report_and_says_what_was_found(tmp_path, monkeypatch):
-    """On fewer proteins and a coarser grid, since it is the same way for all of them."""
-    whole = jgl.datasets.load_rppa()
-    monkeypatch.setattr("jointglasso.datasets.load_rppa", lambda: whole.select(whole.variable_names[:30]))
-    monkeypatch.setattr(importlib.import_module("jointglasso.cli.demo"), "N_LAMBDAS", 3)
+def test_demo_ends_in_a_clear_choice_with_readable_networks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for figures in (True, False):  # a second demo replaces the first
         if not figures:
             monkeypatch.setattr("jointglasso.cli.results.find_spec", lambda package: None)
         result = invoke("demo")
         shown = result.stdout
-        assert "Warning" not in result.output and "on a small grid" in shown
-        for words in ("2,498 samples", "BLCA", "joined in all classes", "Certificate: ", "report.html"):
+        assert "Warning" not in result.output and "It lies inside what was tried" in shown
+        for words in ("195 samples", "KIRC", "joined in all classes", "Certificate: ", "report.html"):
             assert words in shown
         assert (tmp_path / "jointglasso-demo" / "figures").exists() == figures
-    assert (tmp_path / "jointglasso-demo" / "report.html").stat().st_size > 10_000
+    assert "cell cycle" in (tmp_path / "jointglasso-demo" / "report.html").read_text()
+    edges = pd.read_csv(tmp_path / "jointglasso-demo" / "edges.csv")
+    assert (edges.groupby("class").size() < 3 * 61).all()  # fewer than six neighbours in the mean
 
 
 def test_doctor_lists_versions_and_warms_the_kernels():
@@ -296,6 +302,13 @@ def test_embedded_proteins_are_complete_and_labelled():
         "BLCA": 344, "KIRC": 478, "LGG": 435, "LUAD": 365, "OV": 436, "UCEC": 440,
     }  # fmt: skip
     assert len(set(table.variable_names)) == 174
+
+
+def test_embedded_expression_is_complete_and_labelled():
+    table, processes = jgl.datasets.load_expression()
+    assert table.X.shape == (195, 61) and np.isfinite(table.X).all() and np.abs(table.X).max() < 10
+    assert table.classes == {"KIRC": 72, "READ": 69, "UCEC": 54}
+    assert list(processes) == list(table.variable_names) and len(set(processes.values())) == 10
 
 
 def test_embedded_proteins_are_a_table_like_those_read_from_files():

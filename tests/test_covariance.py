@@ -492,3 +492,15 @@ def test_rows_of_a_dense_matrix_are_those_of_its_upper_triangle():
     rows, columns = rng.permutation(9)[:5], rng.permutation(9)
     upper = np.triu(S) + np.triu(S, 1).T
     np.testing.assert_array_equal(jgl.DenseCovariance([S]).rows(0, rows, columns), upper[np.ix_(rows, columns)])
+
+
+def test_from_labels_takes_what_the_constructor_takes():
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.repeat(["a", "b"], 20)
+    X[:20, 2] = 1.0
+    options = {"scale": "correlation", "assume_centered": True, "device": "cpu"}
+    made = jgl.SampleCovariance.from_labels(X, y, **options)
+    np.testing.assert_array_equal(
+        made.block(1, np.arange(3)), jgl.SampleCovariance([X[:20], X[20:]], **options).block(1, np.arange(3))
+    )
+    assert jgl.SampleCovariance.from_labels(X, y, scale="correlation", constant="isolate").diagonal(0)[2] == 1.0
+    assert repr(made) == "<SampleCovariance: correlations of 3 variables in 2 classes: a (20), b (20)>"

@@ -46,7 +46,7 @@ WORDS = {
     "Solution": "objective", "JointNetworks": "only here", "SelectionResult": "Chosen", "Inference": "q_value",
     "NetworkTest": "p_familywise", "NetworkBootstrap": "found", "EdgeStability": "mean edges",
     "ComponentCurve": "largest", "Plan": "independent",
-    "Certificate": "optimum", "Partition": "variables alone", "LambdaGrid": "similarity",
+    "Certificate": "optimum", "Partition": "isolated", "LambdaGrid": "similarity",
     "Refit": "residual", "LowRank": "latent variables",
 }  # fmt: skip
 
@@ -89,3 +89,10 @@ def test_long_tables_are_cut_and_say_so(data):
     found = jgl.infer(X, y)
     assert len(found.edges()) == 30
     assert "... 20 more" in str(found) and "... 20 more" in found._repr_html_()
+
+
+def test_a_partition_keeps_the_names_of_the_classes(data, results):
+    X, y = data
+    source = jgl.SampleCovariance.from_labels(X, y)
+    for partition in (results["Partition"], results["Solution"].components(), jgl.screen(source, 0.2, 0.1)):
+        assert partition.class_names == ("ill", "<well>") and "<well>" in str(partition)

@@ -67,3 +67,54 @@ def test_ordered_categories_are_the_order_of_the_classes(frame):
     assert list(label_rows(60, np.asarray(stages))) == ["late", "early", "middle"], "as they appear"
     model = jgl.JointGraphicalLasso(0.3, 0.1).fit(frame.drop(columns="gender"), stages)
     assert list(model.classes_) == list(model.solution_.class_names) == ["early", "middle", "late"]
+
+
+# Lists of tables, misspelt arguments, text
+
+
+def test_a_list_of_tables_has_a_class_for_each(frame):
+    women, men = (part.drop(columns="gender") for _, part in frame.groupby("gender", sort=False))
+    tables = [women, men[["d", "c", "b", "a"]]]  # columns are matched by name
+    labels = np.repeat([1, 2], 30)
+    X = frame.drop(columns="gender")
+    assert jgl.SampleCovariance(tables).class_names == ("1", "2")
+    by_labels, by_list = jgl.select(X, labels), jgl.select(tables)
+    assert by_list.score == by_labels.score and by_list.solution.class_names == ("1", "2")
+    pd.testing.assert_frame_equal(jgl.infer(tables).edges(), jgl.infer(X, labels).edges())
+    model = jgl.JointGraphicalLasso(0.1, 0.1).fit(tables)
+    assert model.classes_.tolist() == [1, 2] and model.feature_names_in_.tolist() == list("abcd")
+    assert model.score(tables) == model.score(X, labels)
+    for estimate in (jgl.select, jgl.JointGraphicalLasso().fit):
+        with pytest.raises(ValueError, match="already by class"):
+            estimate(tables, labels)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda X: jgl.select(X, lambda1=0.1),
+            r"lambda1= is not an argument of select: .* grid=\[\(lambda1, lambda2\)\]",
+        ),
+        (lambda X: jgl.select(X, critreion="bic"), r"of select \(similar: 'criterion'"),
+        (lambda X: jgl.select(X, tolerances=1), "tolerances= is not an argument of select"),
+        (lambda X: jgl.solve(np.eye(2)[None], 0.1, 0.1, max_iters=3), "similar: 'max_iter'"),
+        (lambda X: jgl.infer(X, asociation="pearson"), "similar: 'association'"),
+        (lambda X: jgl.edge_stability(X, lambda1=1, lambda2=1, n_subsample=4), "similar: 'n_subsamples'"),
+        (lambda X: jgl.network_test(X, n_permutation=4), "similar: 'n_permutations'"),
+        (lambda X: jgl.SampleCovariance([X], scal="correlation"), "of SampleCovariance .similar: 'scale'"),
+        (lambda X: jgl.JointGraphicalLasso(lamda1=1), "of JointGraphicalLasso .similar: 'lambda1'"),
+    ],
+)
+def test_misspelt_arguments_get_a_suggestion(call, message):
+    with pytest.raises(TypeError, match=message):
+        call(np.random.default_rng(0).standard_normal((40, 3)))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_a_text_column_is_named(frame, kind):
+    table = {"pandas": frame, "polars": polars.from_pandas(frame), "pyarrow": pyarrow.Table.from_pandas(frame)}[kind]
+    labels = np.repeat([1, 2], 30)
+    for estimate in (jgl.select, jgl.JointGraphicalLasso(0.1, 0.1).fit):
+        with pytest.raises(TypeError, match="Variable 'gender' of X is not numeric"):
+            estimate(table, labels)

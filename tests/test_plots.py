@@ -342,6 +342,34 @@ def test_selection_along_ratios_is_a_line_for_each():
     assert ax.get_ylabel() == "BIC"
 
 
+def test_selection_of_a_search_is_a_map():
+    rows = [
+        (a * (1 - w), a * w, 100 * abs(np.log(a)) + 40 * abs(w - 0.3))
+        for w in np.linspace(0, 1, 7)
+        for a in (0.5, 1, 2)
+    ]
+    table = pd.DataFrame(rows, columns=["lambda1", "lambda2", "score"])
+    table.loc[2, "score"] = np.inf
+    best = int(table["score"].idxmin())
+    figure = jgl.plots.plot_selection(SimpleNamespace(table=table, best=best, criterion="jbic"))
+    ax = figure.axes[0]
+    points = ax.collections[0]
+    assert len(points.get_offsets()) == len(table) - 1 and points.get_array().min() == 0
+    assert chosen_point(ax) == (pytest.approx(1.0), pytest.approx(table.lambda2[best]))
+    assert ax.get_legend() is None and figure.axes[1].get_ylabel() == "jbic above the smallest"
+
+
+def test_figures_display_in_a_notebook_without_pyplot():
+    import matplotlib.pyplot as plt
+
+    result = SimpleNamespace(
+        table=pd.DataFrame({"lambda1": [1.0], "lambda2": [0.5], "score": [1.0]}), best=0, criterion="BIC"
+    )
+    figure = jgl.plots.plot_selection(result)
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert not plt.get_fignums()
+
+
 def test_selection_without_scores_is_refused():
     result = SimpleNamespace(table=pd.DataFrame({"lambda1": [1.0]}), best=0, criterion="BIC")
     with pytest.raises(ValueError, match="no column 'lambda2'"):

@@ -649,7 +649,7 @@ def test_tables_by_class_are_aligned_by_name(data):
     with pytest.raises(ValueError, match="Class 'b' has 11 variables, class 'a' has 12"):
         jgl.select({"a": X, "b": X[:, 1:]})
     for stack in ([X, X], np.stack([np.eye(3)] * 2)):
-        with pytest.raises(ValueError, match="stack of matrices"):
+        with pytest.raises(ValueError, match="stack of square matrices"):
             jgl.select(stack)
 
 

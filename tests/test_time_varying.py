@@ -219,3 +219,29 @@ def test_the_command_line_tells_where_the_networks_change(tmp_path):
         assert refused.exit_code == 2 and words in refused.output
     refused = CliRunner().invoke(main, ["fit", str(file), "--windows", "3", "--out", str(tmp_path / "no")])
     assert refused.exit_code == 2 and "need --time" in refused.output
+
+
+# Levels instead of changes
+
+
+@pytest.mark.filterwarnings("error")
+def test_levels_are_warned_about_and_their_changes_are_not(tmp_path):
+    changes = np.random.default_rng(0).normal(size=(200, 4))
+    day = np.arange(200)
+    model = jgl.TimeVaryingGraphicalLasso(0.3, 0.3, windows=2)
+    model.fit(changes, day)
+    with pytest.warns(UserWarning, match=r"of 4 variables have trends .*log returns"):
+        model.fit(np.cumsum(changes, axis=0), day)
+    model.fit(np.cumsum(changes, axis=0), np.random.default_rng(1).permutation(200))  # not in this order
+    table = pd.DataFrame(np.exp(0.01 * np.cumsum(changes, axis=0)), columns=list("abcd")).assign(day=day)
+    table.to_csv(tmp_path / "prices.csv", index=False)
+    options = ["--time", "day", "--windows", "2", "--lambda1", "0.3", "--lambda2", "0.3", "--no-figures"]
+    result = CliRunner().invoke(main, ["fit", str(tmp_path / "prices.csv"), *options, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0 and "have trends" in result.stderr
+
+
+def test_the_grid_that_warnings_speak_of_can_be_given():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = jgl.TimeVaryingGraphicalLasso(windows=2, ratios=[0.5, 2.0], n_lambdas=3, min_ratio=0.4)
+    model.fit(X)
+    assert sorted(set(model.selection_.table.lambda2 / model.selection_.table.lambda1)) == pytest.approx([0.5, 2.0])

@@ -1,88 +1,61 @@
 """
-A questionnaire in two groups
-=============================
+Psychology: a survey in two groups of voters
+============================================
 
-Twenty-five items of five traits, answered on a scale from 1 to 5 by two groups of people. Which items hang together,
-and where do the groups differ?
+Before the election of 1996, the American National Election Study asked 944 people for their party, their own position
+between left and right, the positions they ascribe to both candidates, and some facts about themselves. How do these
+answers depend on each other, and does it differ between the voters of Clinton and of Dole?
 
-The answers are simulated, so that the truth is known: items of one trait form a ring, and in the second group one tie
-between two traits is much stronger.
+The answers are public domain (American National Election Studies, through statsmodels), in the file
+``election_study_1996.csv`` beside this script.
 """
 
 # %%
 # The data
 # --------
-# Each person's answers come from a Gaussian whose precision matrix is the network, cut into five categories.
-import numpy as np
+# Positions run from 1 (extremely liberal) to 7 (extremely conservative), `party` from 0 (strong Democrat) to 6 (strong
+# Republican).
 import pandas as pd
 
 import jointglasso as jgl
 
-rng = np.random.default_rng(1)
-traits = ["sleep", "mood", "worry", "energy", "focus"]
-items = [f"{trait}{number}" for trait in traits for number in range(1, 6)]
-
-
-def network(bridge):
-    """Precision matrix: a ring for each trait, and a tie from mood1 to worry1."""
-    Theta = np.eye(25)
-    for first in range(0, 25, 5):
-        for i in range(5):
-            one, two = first + i, first + (i + 1) % 5
-            Theta[one, two] = Theta[two, one] = -0.32
-    Theta[5, 10] = Theta[10, 5] = -bridge
-    return Theta
-
-
-def answers(bridge, n):
-    latent = rng.multivariate_normal(np.zeros(25), np.linalg.inv(network(bridge)), size=n)
-    return np.digitize(latent / latent.std(axis=0), [-1.2, -0.4, 0.4, 1.2]) + 1
-
-
-people = pd.DataFrame(np.vstack([answers(0.05, 400), answers(0.4, 300)]), columns=items)
-people["group"] = np.repeat(["controls", "patients"], [400, 300])
-people.iloc[:3, -4:]
+people = pd.read_csv("election_study_1996.csv")
+people.head(3)
 
 # %%
 # Networks
 # --------
-# Answers are ordinal: ``association="mixed"`` correlates what lies behind them, a Gaussian cut at thresholds. The
-# column ``group`` tells the classes.
-chosen = jgl.select(people, "group", association="mixed")
+# The answers are ordinal: ``association="mixed"`` estimates the correlations of the Gaussian variables behind them
+# (polychoric and polyserial). The column `vote` has the classes.
+chosen = jgl.select(people, "vote", association="mixed")
 print(chosen)
 
 # %%
 networks = jgl.JointNetworks.from_solution(chosen.solution)
-print(networks)
-
-# %%
-# A picture with the traits as colours
-# ------------------------------------
-groups = {item: item[:-1] for item in items}
+groups = dict.fromkeys(["party", "self", "Clinton", "Dole"], "positions") | dict.fromkeys(
+    ["education", "income", "TV news", "age"], "person"
+)
 figure = jgl.plots.plot_networks(networks, groups=groups)
 
 # %%
-# Where the groups differ
-# -----------------------
-# The tie between mood and worry comes first, as it should.
-networks.differences("patients", "controls").head(5)[["variable1", "variable2", "difference", "change"]]
+# Which differences are significant?
+# ----------------------------------
+# The networks are point estimates. `infer` gives intervals, p-values and false discovery rates, also of differences.
+tested = jgl.infer(people, "vote", association="mixed")
+columns = ["variable1", "variable2", "difference", "low", "high", "q_value"]
+tested.differences(fdr=0.1)[columns].round(3)
 
 # %%
-figure_differences = jgl.plots.plot_differences(networks, "patients", "controls")
-
-# %%
-# Which of them would be there in other people? Tests of every pair, whatever the penalties chose:
-tested = jgl.infer(people, "group", association="nonparanormal")
-tested.differences(fdr=0.1)
-
-# %%
-# Which items are central
-# -----------------------
-figure_centrality = jgl.plots.plot_centrality(networks, top=12)
+# People place their own candidate near themselves and the other one far away. Given all other answers, the more
+# conservative a voter of Dole is, the more conservative is Dole and the more liberal is Clinton in their eyes; for
+# voters of Clinton it is the reverse. In the literature these are assimilation and contrast effects.
+table = tested.edges().set_index(["class", "variable1", "variable2"])
+pairs = [(vote, "self", candidate) for vote in ("Clinton", "Dole") for candidate in ("Clinton", "Dole")]
+table.loc[pairs].round(3)
 
 # %%
 # A report to send
 # ----------------
-# ``texts`` shows the wording of an item wherever its name is pointed at::
+# ``texts`` shows the wording of a question wherever its name is pointed at::
 #
-#     jgl.write_report("questionnaire.html", chosen.solution, selection=chosen, groups=groups, texts=wording)
+#     jgl.write_report("survey.html", chosen.solution, selection=chosen, groups=groups, texts=wording)

@@ -1,6 +1,6 @@
 """
-Single cells with AnnData
-=========================
+Single cells with AnnData (simulated)
+=====================================
 
 Counts of 60 genes in cells of three types. Networks are stored in the object, where scanpy and others find them.
 """

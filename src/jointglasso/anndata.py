@@ -15,19 +15,21 @@ import numpy as np
 from jointglasso._typing import BoolArray
 from jointglasso.data import SampleCovariance
 from jointglasso.data.anndata_samples import covariates_by_class, distinct_names, require_anndata, samples_by_class
-from jointglasso.data.checks import InputError, SampleRows, check_choice
+from jointglasso.data.checks import InputError, SampleRows, check_choice, known_arguments
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.samples import Samples
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
 from jointglasso.selection.relaxed import with_refit
+from jointglasso.selection.select_penalty import WEIGHTS
 from jointglasso.solution import EdgeClusters, Solution
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 
+@known_arguments(solve)
 def fit(
     adata: AnnData,
     groupby: str = "condition",
@@ -40,6 +42,7 @@ def fit(
     scale: str = "correlation",
     constant: str = "refuse",
     covariates: Sequence[str] = (),
+    weights: Any = WEIGHTS,
     **options: Any,
 ) -> Solution:
     """Estimate a network of genes for each group of cells and store them in `adata`.
@@ -65,8 +68,11 @@ def fit(
         the estimation, without edges in any class.
     covariates : sequence of str
         Columns of ``adata.obs`` (batch, depth, donor) that are regressed out of the genes within each class.
+    weights : None, str, array (K,) or dict
+        Weight of each class in the likelihood, as in `jointglasso.solve`; the root of the number of its cells by
+        default, as in `jointglasso.select`.
     **options
-        Further arguments of `jointglasso.solve`, such as ``weights`` or ``tol``.
+        Further arguments of `jointglasso.solve`, such as ``penalty`` or ``tol``.
 
     Returns
     -------
@@ -107,7 +113,7 @@ def fit(
     if len(covariates):
         cells = without_covariates(cells, covariates_by_class(adata, samples, covariates))
     source = SampleCovariance(cells, scale=scale, constant=treatment)
-    solution = with_refit(source, solve(source, lambda1, lambda2, **options))
+    solution = with_refit(source, solve(source, lambda1, lambda2, weights=weights, **options))
     parameters: dict[str, Any] = {
         "groupby": groupby,
         "layer": layer,
@@ -115,8 +121,8 @@ def fit(
         "lambda2": lambda2,
         "scale": scale,
     }
-    parameters |= {"constant": constant, "covariates": list(covariates) or None}
-    _store(adata, key_added, solution, used, {**parameters, **options})
+    parameters |= {"constant": constant, "covariates": list(covariates) or None, "weights": weights, **options}
+    _store(adata, key_added, solution, used, parameters)
     return solution
 
 

@@ -62,6 +62,8 @@ class Contents:
     """Two class names separated by a comma, or "every two" for all pairs of classes."""
     over_time: bool = False
     """Whether the classes are windows in time."""
+    groups: Any = "auto"
+    """Groups of the variables, shown in colour, as in `write_report`."""
 
     def pairs(self, networks: JointNetworks) -> list[tuple[str, str]]:
         """Pairs of classes to compare."""
@@ -77,7 +79,7 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
     if pairs := contents.pairs(result.networks):
         write_table(folder / "differences.csv", difference_table(result.networks, pairs))
     if contents.figures and can_draw(session):
-        write_figures(folder, result, contents.figure_format, pairs, contents.over_time)
+        write_figures(folder, result, contents.figure_format, pairs, contents.over_time, contents.groups)
     notes = result.data.describe().replace("\n", ": ")
     _write_report(folder, result, contents, notes)
     parameters = result.solution.parameters
@@ -135,18 +137,24 @@ def write_explanation(folder: Path, session: Session, lines: Sequence[str], desc
 
 
 def write_figures(
-    folder: Path, result: Result, ending: str, pairs: Sequence[tuple[str, str]] = (), over_time: bool = False
+    folder: Path,
+    result: Result,
+    ending: str,
+    pairs: Sequence[tuple[str, str]] = (),
+    over_time: bool = False,
+    groups: Any = "auto",
 ) -> None:
     """Draw the figures for which the result has data."""
     from jointglasso import plots
 
     draw: dict[str, Callable[[Path], Any]] = {
-        "networks": lambda path: plots.plot_networks(result.networks, path=path),
+        "networks": lambda path: plots.plot_networks(result.networks, groups=groups, path=path),
         "degrees": lambda path: plots.plot_degrees(result.networks, path=path),
         "adjacency": lambda path: plots.plot_adjacency(result.networks, result.solution.partition, path=path),
-        "convergence": lambda path: plots.plot_convergence(result.solution, path=path),
         "centrality": lambda path: plots.plot_centrality(result.networks, path=path),
     }
+    if len(result.solution.history) > 2:  # fewer points show no curve
+        draw["convergence"] = lambda path: plots.plot_convergence(result.solution, path=path)
     if result.selection is not None:
         draw["selection"] = lambda path: plots.plot_selection(result.selection, path=path)
     if over_time:
@@ -178,6 +186,7 @@ def _write_report(folder: Path, result: Result, contents: Contents, notes: str) 
         networks=result.networks,
         selection=result.selection,
         stability=result.stability,
+        groups=contents.groups,
         title=contents.title,
         notes=notes,
     )

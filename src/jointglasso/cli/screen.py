@@ -1,11 +1,14 @@
-"""`jointglasso screen`: block sizes, memory and time by screening, without solving."""
+"""`jointglasso screen`: block sizes, memory and time before solving."""
 
 from __future__ import annotations
 
+import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from jointglasso._display import readable_seconds
 from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import data_options
 from jointglasso.cli.session import Command, Session
@@ -28,6 +31,12 @@ FIRST_EDGES = 10
 #: Block sizes for which the smallest penalties are printed.
 SIZES = (50, 200, 1000)
 
+#: Points that a search of the penalties evaluates, and kept pairs per variable at a typical one of them.
+N_POINTS, PAIRS_PER_VARIABLE = 40, 4
+
+#: The typical point is solved if it is predicted to take at most this many seconds.
+TRIAL_SECONDS = 5.0
+
 
 @click.command(cls=Command)
 @data_options()
@@ -40,8 +49,8 @@ SIZES = (50, 200, 1000)
 def screen(session: Session, /, **options: Any) -> None:
     """Show blocks, memory and time before solving.
 
-    Shows the blocks into which screening splits FILE as the penalties decrease, and the predicted cost of a solve.
-    Nothing is solved.
+    Shows the blocks into which screening splits FILE as the penalties decrease, the predicted cost of a solve, and the
+    time that choosing the penalties takes, from one small solve with its refit.
 
     \b
     Example:
@@ -61,6 +70,7 @@ def screen(session: Session, /, **options: Any) -> None:
     if lambda1 is None:
         lambda1, lambda2 = suggested
     _show_rules(session, data, lambda1, lambda2)
+    _show_selection_time(session, data, curve, suggested)
     if options["plot"]:
         jgl.plots.plot_component_curve(curve, path=options["plot"])
         session.say(f"Drawn: {options['plot']}")
@@ -144,7 +154,7 @@ def _show_rules(session: Session, data: Data, lambda1: float, lambda2: float) ->
         left_aligned=(0, 4),
     )
     plan = jgl.plan(data.source, lambda1, lambda2, weights=weights)
-    session.say(f"\nThe solve there: {plan}.")
+    session.say(f"\nOne solve there: {plan}.")
     session.answer(
         lambda1=lambda1,
         lambda2=lambda2,
@@ -154,3 +164,31 @@ def _show_rules(session: Session, data: Data, lambda1: float, lambda2: float) ->
         },
         plan={"n_groups": plan.n_groups, "memory_bytes": plan.memory, "seconds": plan.seconds},
     )
+
+
+def _show_selection_time(session: Session, data: Data, curve: ComponentCurve, suggested: tuple[float, float]) -> None:
+    """Print the time of `fit` without --lambda1: many solves, each with its refit, timed at a typical point."""
+    import jointglasso as jgl
+
+    sparse = curve.lambda1[curve.n_edges <= PAIRS_PER_VARIABLE * data.samples.n_variables]
+    lambda1 = max(float(sparse[-1]) if len(sparse) else curve.lambda_max, suggested[0])
+    lambda2 = curve.ratio * lambda1
+    weights = data.preparation["weights"]
+    predicted = jgl.plan(data.source, lambda1, lambda2, weights=weights).seconds
+    if predicted > TRIAL_SECONDS:
+        session.say(
+            f"Choosing the penalties (fit without --lambda1): about {N_POINTS} solves with refits, at least "
+            f"{readable_seconds(N_POINTS * predicted)} in all; fewer variables take less."
+        )
+        return
+    seconds = math.inf
+    for _ in range(2):  # the first run may load compiled kernels
+        if seconds > 0.2:
+            began = time.perf_counter()
+            jgl.refit(data.source, jgl.solve(data.source, lambda1, lambda2, weights=weights))
+            seconds = time.perf_counter() - began
+    session.say(
+        f"Choosing the penalties (fit without --lambda1): about {N_POINTS} solves with refits of "
+        f"{readable_seconds(seconds)} each, {readable_seconds(N_POINTS * seconds)} in all, within a factor of a few."
+    )
+    session.answer(selection_seconds=N_POINTS * seconds)

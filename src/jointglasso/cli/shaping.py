@@ -219,14 +219,16 @@ def _looks_ordinal(column: Any) -> bool:
 
 def in_windows(table: LabelledTable, options: dict[str, Any]) -> tuple[LabelledTable, float]:
     """Table with the windows of --time as classes, and the weight of a sample in each; unchanged without --time."""
-    from jointglasso.data.windows import time_windows
+    from jointglasso.data.windows import time_windows, warn_of_trends
 
     arguments = {name: options[name] for name in ("windows", "width", "overlap")}
     if options["time"] is None:
         return table, 1.0
     with suppress(TypeError, ValueError):  # the width of windows by date is a string, such as 30D
         arguments["width"] = float(arguments["width"])
-    windows = time_windows([] if table.y is None else table.y.tolist(), **arguments)
+    time = [] if table.y is None else table.y.tolist()
+    windows = time_windows(time, **arguments)
+    warn_of_trends(table.X, time)
     rows = np.concatenate(windows.rows)
     return replace(
         table,

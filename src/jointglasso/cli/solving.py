@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jointglasso._display import readable_seconds
 from jointglasso._files import original
 from jointglasso._optional import require
 from jointglasso.cli.input_data import Data
@@ -25,6 +28,12 @@ if TYPE_CHECKING:
 #: From this many variables on a note on the time is printed: at the smallest penalties of a grid all variables form
 #: one block.
 MANY_VARIABLES = 1000
+
+#: Seconds between two lines on the progress, where the standard error is not a terminal.
+LINE_EVERY = 10.0
+
+#: Solves after which the remaining time is estimated: the first ones may compile kernels.
+FIRST_ESTIMATE = 5
 
 
 def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
@@ -209,7 +218,19 @@ def bar_options(session: Session) -> dict[str, Any]:
 
 @contextmanager
 def counting(session: Session, what: str) -> Iterator[Callable[[SelectionProgress], None]]:
-    """Yield a callback for `select` and `edge_stability` that shows completed solves and remaining time."""
+    """Yield a callback for `select` and `edge_stability` that shows completed solves and remaining time.
+
+    On a terminal this is a progress bar, elsewhere a line every `LINE_EVERY` seconds, also before the first solve.
+    """
+    if session.quiet:
+        yield lambda progress: None
+        return
+    with (_bar if session.shows_progress else _lines)(session, what) as show:
+        yield show
+
+
+@contextmanager
+def _bar(session: Session, what: str) -> Iterator[Callable[[SelectionProgress], None]]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -220,12 +241,40 @@ def counting(session: Session, what: str) -> Iterator[Callable[[SelectionProgres
     )
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("solves,"), TimeElapsedColumn(),
+        TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
     )  # fmt: skip
     with Progress(*columns, **bar_options(session)) as bar:
         task = bar.add_task(what, total=None)
 
         def show(progress: SelectionProgress) -> None:
-            bar.update(task, completed=progress.done, total=progress.total)
+            bar.update(task, description=f"{what}: {progress.stage}", completed=progress.done, total=progress.total)
 
         yield show
+
+
+@contextmanager
+def _lines(session: Session, what: str) -> Iterator[Callable[[SelectionProgress], None]]:
+    began = time.perf_counter()
+    finished = threading.Event()
+    latest: list[SelectionProgress] = []
+
+    def write() -> None:
+        while not finished.wait(LINE_EVERY):
+            state = "first solve"
+            if latest:
+                progress = latest[-1]
+                state = f"{progress.stage}, {progress.done} of about {progress.total} solves"
+                if progress.done == progress.total:
+                    state += ", estimating the networks"
+                elif progress.done >= FIRST_ESTIMATE:
+                    state += f", {readable_seconds(progress.seconds_left)} left"
+            session.note(f"{what}: {state} ({readable_seconds(time.perf_counter() - began)} so far)")
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield latest.append
+    finally:
+        finished.set()
+        writer.join()

@@ -33,6 +33,7 @@ from jointglasso.data.option_checks import (
     check_switch,
     check_warm_start,
     check_weights,
+    known_arguments,
 )
 from jointglasso.data.sample_checks import label_rows, labelled, require_finite
 from jointglasso.data.table_checks import SampleRows, deferred, read_matrix, readable_table, with_rows

@@ -3,20 +3,54 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from jointglasso._threads import available_cores
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso._wording import nearest
 from jointglasso.errors import InputError, InputTypeError, argument
 
 #: Upper bounds of penalties and of class weights (and of the inverse weights): products with variances must not
 #: overflow.
 LARGEST_PENALTY, LARGEST_WEIGHT = 1e75, 1e15
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def known_arguments(
+    passed_on_to: Callable[..., Any] | None = None, **advice: str
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Refuse unknown keyword arguments with the most similar names, and those in `advice` with a sentence.
+
+    The keyword arguments that a function collects are those of the function `passed_on_to`.
+    """
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        named = [name for name, kind in signature(function).parameters.items() if kind.kind != kind.VAR_KEYWORD]
+        known = [*named, *(() if passed_on_to is None else signature(passed_on_to).parameters)]
+        where = function.__qualname__.removesuffix(".__init__")
+
+        @wraps(function)
+        def refusing(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name in kwargs:
+                if name in advice:
+                    raise InputTypeError(f"{name}= is not an argument of {where}: {advice[name]}.", name)
+                if name not in known:
+                    similar = nearest(name, [word for word in known if word != "self"])
+                    raise InputTypeError(f"{name}= is not an argument of {where} ({similar}).", name)
+            return function(*args, **kwargs)
+
+        return refusing
+
+    return wrap
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.data.checks import (
@@ -31,6 +32,8 @@ from jointglasso.data.checks import (
 
 #: Name of the only class where no labels are given.
 ONE_CLASS = "all"
+
+BY_CLASS = "y is given although the tables in X are already by class: leave y out."
 
 
 @dataclass(frozen=True)
@@ -194,20 +197,45 @@ class Samples:
 
 
 def read_samples(X: Any, y: Any = None, variables: str = "same") -> Samples:
-    """Samples of a table with labels or of a dict of tables by class; `variables` as in `Preparation`."""
-    if isinstance(X, Mapping):
+    """Samples of a table with labels, or of a dict or list of tables by class; `variables` as in `Preparation`."""
+    if isinstance(X, Mapping) or is_list_of_tables(X):
         if y is not None:
-            raise InputError("y is given although the tables in X are already by class: leave y out.", "y")
+            raise InputError(BY_CLASS, "y")
         return Samples.by_class(X, variables=variables).loaded()
     if isinstance(X, Samples):
         return X.with_variables(variables)
-    if (isinstance(X, np.ndarray) and X.ndim == 3) or (isinstance(X, list | tuple) and len(X) and np.ndim(X[0]) == 2):
+    if (isinstance(X, np.ndarray) and X.ndim == 3) or _has_tables(X):
         raise InputError(
-            "X is a stack of matrices: give samples as a table with labels y or as a dict of tables by class, and "
-            "covariances as DenseCovariance(matrices, sample_sizes=[...]).",
+            "X is a stack of square matrices: give samples as a table with labels y or as tables by class (a dict or a "
+            "list), and covariances as DenseCovariance(matrices, sample_sizes=[...]).",
             "X",
         )
     return Samples.from_labels(X, y).loaded().with_variables(variables)
+
+
+def _has_tables(X: Any) -> bool:
+    return isinstance(X, list | tuple) and len(X) > 0 and all(len(np.shape(part)) == 2 for part in X)
+
+
+def is_list_of_tables(X: Any) -> bool:
+    """Whether `X` is a list with one table of samples per class; square symmetric matrices are covariances."""
+    return _has_tables(X) and not all(_is_symmetric(part) for part in X)
+
+
+def _is_symmetric(part: Any) -> bool:
+    n, p = np.shape(part)
+    return n == p and np.array_equal(np.asarray(part), np.asarray(part).T)
+
+
+def stacked(tables: Any, y: Any) -> tuple[Any, IntArray]:
+    """One table and its labels 1 to K from a list of tables, one per class."""
+    if y is not None:
+        raise InputError(BY_CLASS, "y")
+    samples = Samples.by_class(tables).loaded()
+    X: Any = np.concatenate(samples.matrices)
+    if column_names(tables[0]) is not None:
+        X = require("pandas", "tables").DataFrame(X, columns=list(samples.variable_names))
+    return X, np.repeat(np.arange(1, samples.n_classes + 1), samples.sizes)
 
 
 def rows_by_class(n_samples: int, y: Any) -> dict[str, IntArray]:

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointglasso._display import SHOWN
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._wording import count
 from jointglasso.backends import SCANNERS, scanner
 from jointglasso.data.anndata_samples import distinct_names, samples_by_class
 from jointglasso.data.checks import (
     check_choice,
     check_switch,
+    known_arguments,
     require_sound_variance,
     require_varying,
 )
@@ -84,6 +87,7 @@ class SampleCovariance(StreamedSource):
 
     sample_sizes: IntArray
 
+    @known_arguments()
     def __init__(
         self,
         samples: Any,
@@ -107,6 +111,16 @@ class SampleCovariance(StreamedSource):
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)
         self._device = self._choose_device(device)
+
+    def __repr__(self) -> str:
+        classes = ", ".join(
+            f"{name} ({size:,})" for name, size in zip(self.class_names[:SHOWN], self.sample_sizes, strict=False)
+        )
+        more = "" if self.n_classes <= SHOWN else f" and {self.n_classes - SHOWN} more"
+        return (
+            f"<SampleCovariance: {self.scale}s of {count(self.n_variables, 'variable')} in "
+            f"{count(self.n_classes, 'class')}: {classes}{more}>"
+        )
 
     def _read(self, samples: Samples) -> None:
         """Centre and scale the samples; for those in files keep the reference to them."""
@@ -166,8 +180,18 @@ class SampleCovariance(StreamedSource):
         return np.divide(Z, root[:, None], out=unit, casting="same_kind")
 
     @classmethod
+    @known_arguments()
     def from_labels(
-        cls, X: Any, y: Any, *, scale: str = "covariance", variable_names: Any = None, covariates: Any = None
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        scale: str = "covariance",
+        assume_centered: bool = False,
+        constant: str = "refuse",
+        device: str = "auto",
+        variable_names: Any = None,
+        covariates: Any = None,
     ) -> SampleCovariance:
         """Split one table of samples by their class labels.
 
@@ -177,15 +201,17 @@ class SampleCovariance(StreamedSource):
             Samples in rows. Sparse matrices and files are read one class at a time.
         y : sequence of n labels
             Class of each sample; the classes are in order of appearance.
-        scale, variable_names
+        scale, assume_centered, constant, device, variable_names
             As in the constructor.
         covariates : table with n rows, optional
             Regressed out of the variables within each class; `sample_sizes` are less their rank.
         """
         samples = Samples.from_labels(X, [] if y is None else y, variable_names)
-        return cls(without_covariates(samples, covariates), scale=scale)
+        samples = without_covariates(samples, covariates)
+        return cls(samples, scale=scale, assume_centered=assume_centered, constant=constant, device=device)
 
     @classmethod
+    @known_arguments()
     def from_anndata(
         cls, adata: AnnData, groupby: str, *, layer: str | None = None, scale: str = "covariance", classes: Any = None
     ) -> SampleCovariance:

@@ -18,6 +18,8 @@ from jointglasso.errors import InputError, InputTypeError
 #: Entries of a file that are read at a time.
 _NUMBERS_AT_ONCE = 2_000_000
 
+REMEDY = "leave it out, or code its values as numbers"
+
 
 class SampleRows:
     """Lazy selection of rows and columns of a table of samples; dense after `read`.
@@ -150,22 +152,25 @@ def as_float_matrix(data: Any, what: str) -> FloatArray:
         else:
             array = _unmasked(data.toarray() if sparse.issparse(data) else data)
     except (TypeError, ValueError):
-        column = _first_wordy_column(data)
+        column = _first_text_column(data)
+        remedy = "it must be a table of numbers" if column is None else REMEDY
         where = what if column is None else _in_column(column, what)
-        raise InputTypeError(f"{where} is not numeric: it must be a table of numbers.", data_argument(what)) from None
+        raise InputTypeError(f"{where} is not numeric: {remedy}.", data_argument(what)) from None
     _require_variables(array.shape, what)
     return array
 
 
 def readable_table(data: Any) -> Any:
-    """Return a table for scikit-learn: without dates, with unique columns, NaN where masked.
+    """Return a table for scikit-learn: without dates and text, with unique columns, NaN where masked.
 
-    Complex numbers and text are refused by scikit-learn.
+    Complex numbers are refused by scikit-learn.
     """
     _refuse_types(data, "X", ("date", "time", "duration", "period"))
     columns = column_names(data)
     if columns is not None:
         require_unique(columns, "X")
+        if (column := _first_text_column(data)) is not None:
+            raise InputTypeError(f"{_in_column(column, 'X')} is not numeric: {REMEDY}.", "X")
     return _unmasked(data) if isinstance(data, np.ma.MaskedArray) else data
 
 
@@ -209,9 +214,13 @@ def _require_variables(shape: tuple[int, ...], what: str) -> None:
         )
 
 
-def _first_wordy_column(data: Any) -> str | None:
-    """Name of the first non-numeric column of a data frame."""
-    for name in data.columns if is_from(data, "pandas") and data.ndim == 2 else ():
+def _first_text_column(data: Any) -> str | None:
+    """Name of the first column of a data frame that cannot be converted to numbers."""
+    if is_from(data, "polars", "pyarrow"):
+        data = data.to_pandas()
+    if not is_from(data, "pandas") or data.ndim != 2:
+        return None
+    for name in data.select_dtypes(exclude=["number", "bool"]).columns:
         try:
             data[name].to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,9 @@ from jointglasso.data.source import CovarianceSource
 
 #: Minimum number of samples of a window.
 FEWEST = 2
+
+#: Minimum number of time stamps, and critical value of n (1 - r), for the warning about trends.
+FEWEST_FOR_TRENDS, UNIT_ROOT = 30, 14.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,29 @@ def time_windows(time: Any, *, windows: int | None = None, width: Any = None, ov
             )
     counted = sum(map(len, rows)) / len(stamps)
     return TimeWindows(rows, times[first], times[stop - 1], names, 1.0 / max(1.0, counted))
+
+
+def warn_of_trends(X: Any, time: Any) -> None:
+    """Warn where most variables look like levels, such as prices: the correlations are then those of their trends.
+
+    A variable counts if a unit root is not rejected: ``n (1 - r) < 14`` with its lag-1 autocorrelation r over time
+    (the 5 % point of Dickey and Fuller's test with a mean).
+    """
+    stamps = read_times(time)
+    if len(stamps) < FEWEST_FOR_TRENDS or len(np.unique(stamps)) < len(stamps):
+        return
+    Z = np.asarray(X, dtype=np.float64)[np.argsort(stamps)]
+    Z = np.nan_to_num(Z - np.nanmean(Z, axis=0))
+    power = np.einsum("ij,ij->j", Z, Z)
+    r = np.einsum("ij,ij->j", Z[1:], Z[:-1]) / np.where(power > 0, power, 1.0)
+    trending = len(Z) * (1.0 - r) < UNIT_ROOT
+    if 2 * trending.sum() > len(r):
+        warnings.warn(
+            f"{int(trending.sum()):,} of {count(len(r), 'variable')} have trends (lag-1 autocorrelation "
+            f"{np.median(r[trending]):.3f} in the median), as prices and other levels have: edges then show common "
+            "trends. Estimate the network of their changes, such as log returns, or remove the trends.",
+            stacklevel=3,
+        )
 
 
 def read_times(time: Any) -> Any:

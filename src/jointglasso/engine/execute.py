@@ -22,6 +22,7 @@ from jointglasso.data.checks import (
     check_path,
     check_positive,
     check_warm_start,
+    known_arguments,
 )
 from jointglasso.engine.certify import certify
 from jointglasso.engine.checkpoint import Checkpoint
@@ -43,6 +44,7 @@ from jointglasso.solution import Callback, Certificate, ConvergenceWarning, Hist
 from jointglasso.solvers import GroupSolver
 
 
+@known_arguments()
 def solve(
     S: Any,
     lambda1: float,

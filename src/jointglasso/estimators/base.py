@@ -12,13 +12,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointglasso._typing import FloatArray
+from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError, check_choice, labelled, readable_table
 from jointglasso.data.dependence import warn_if_dependent
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
-from jointglasso.data.samples import ONE_CLASS, Samples
+from jointglasso.data.samples import ONE_CLASS, Samples, is_list_of_tables, stacked
 from jointglasso.errors import argument
+from jointglasso.selection.grids import lambda_grid, of_problem
 from jointglasso.selection.likelihood import mean_log_likelihood
 from jointglasso.selection.resampling import SelectionData
 from jointglasso.selection.result import SelectionResult
@@ -62,10 +64,18 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         self.lambda1_, self.lambda2_ = result.lambda1, result.lambda2
         return result
 
+    def _grid(self, source: CovarianceSource) -> Any:
+        """Grid from the parameters; None for a search."""
+        values: dict[str, Any] = {"n_lambdas": self.n_lambdas, "ratios": self.ratios, "min_ratio": self.min_ratio}
+        described = {name: value for name, value in values.items() if value is not None}
+        if self.grid is not None or not described:
+            return self.grid
+        return lambda_grid(source, **of_problem(self._solve_options()), **described)
+
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[FloatArray, Any]:
         """Table and labels after scikit-learn's validation."""
         # Missing and infinite values are checked later, where the error can name their class and variable.
-        X, y = labelled(X, y)
+        X, y = stacked(X, y) if is_list_of_tables(X) else labelled(X, y)
         X = readable_table(X.toarray() if sparse.issparse(X) else X)
         return validate_data(self, X, dtype=np.float64, ensure_all_finite=False, reset=reset), y
 

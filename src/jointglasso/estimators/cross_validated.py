@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jointglasso.data import CovarianceSource
+from jointglasso.data.checks import known_arguments
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
-from jointglasso.selection.grids import lambda_grid, of_problem
 from jointglasso.selection.select_penalty import WEIGHTS, SelectionSettings
 
 
@@ -57,6 +56,7 @@ class JointGraphicalLassoCV(JointModel):
     [1, 1]
     """
 
+    @known_arguments()
     def __init__(
         self,
         *,
@@ -153,11 +153,3 @@ class JointGraphicalLassoCV(JointModel):
         chosen = self._choose(samples, ready, settings)
         self._keep(chosen.solution, ready.location, ready.deviation, ready.notes)
         return self
-
-    def _grid(self, source: CovarianceSource) -> Any:
-        """Grid from the parameters; None for a search."""
-        values: dict[str, Any] = {"n_lambdas": self.n_lambdas, "ratios": self.ratios, "min_ratio": self.min_ratio}
-        described = {name: value for name, value in values.items() if value is not None}
-        if self.grid is not None or not described:
-            return self.grid
-        return lambda_grid(source, **of_problem(self._solve_options()), **described)

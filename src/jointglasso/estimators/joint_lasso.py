@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso.data import CovarianceSource, DenseCovariance
-from jointglasso.data.checks import InputError, require_varying
+from jointglasso.data.checks import InputError, known_arguments, require_varying
 from jointglasso.data.source import CorrelationOf
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
@@ -106,6 +106,7 @@ class JointGraphicalLasso(JointModel):
     [(5, 5), (5, 5)]
     """
 
+    @known_arguments()
     def __init__(
         self,
         lambda1: float = 0.2,

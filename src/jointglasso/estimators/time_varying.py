@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from jointglasso.data.checks import InputError, check_choice, labelled
+from jointglasso.data.checks import InputError, check_choice, known_arguments, labelled
 from jointglasso.data.samples import Samples
-from jointglasso.data.windows import TimeWindows, read_times, time_windows
+from jointglasso.data.windows import TimeWindows, read_times, time_windows, warn_of_trends
 from jointglasso.engine import solve
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
@@ -33,6 +34,9 @@ class TimeVaryingGraphicalLasso(JointModel):
         Length of the windows in time instead. With neither, every time stamp is a window.
     overlap : float, default 0
         Fraction of a window shared with the next one. The criteria use sample sizes that count every sample once.
+    n_lambdas, ratios, min_ratio
+        Grid of penalties instead of a search: points in each column, ratio ``lambda2 / lambda1`` of each, and smallest
+        penalty as a fraction of the largest, as in `jointglasso.lambda_grid`.
     criterion : {"jbic", "ebic", "bic", "aic", "cv", "stars"}
         How penalties are chosen, see `jointglasso.select`; "cv" and "stars" need windows without overlap.
     gamma, random_state
@@ -73,8 +77,10 @@ class TimeVaryingGraphicalLasso(JointModel):
     """
 
     class_graph = None
+    grid = None
     variables = "same"
 
+    @known_arguments()
     def __init__(
         self,
         lambda1: float | None = None,
@@ -84,6 +90,9 @@ class TimeVaryingGraphicalLasso(JointModel):
         windows: int | None = None,
         width: Any = None,
         overlap: float = 0.0,
+        n_lambdas: int | None = None,
+        ratios: Sequence[float] | None = None,
+        min_ratio: float | None = None,
         criterion: str = "jbic",
         gamma: float | None = None,
         random_state: Any = None,
@@ -108,6 +117,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         self.windows = windows
         self.width = width
         self.overlap = overlap
+        self.n_lambdas, self.ratios, self.min_ratio = n_lambdas, ratios, min_ratio
         self.criterion = criterion
         self.gamma = gamma
         self.random_state = random_state
@@ -148,6 +158,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         time = np.arange(len(X)) if y is None else y
         if len(time) != len(X):
             raise InputError(f"There are {len(time)} time stamps for {len(X)} samples: give one for each.", "time")
+        warn_of_trends(X, time)
         windows = time_windows(time, windows=self.windows, width=self.width, overlap=self.overlap)
         samples = Samples(
             [X[rows] for rows in windows.rows],
@@ -164,7 +175,11 @@ class TimeVaryingGraphicalLasso(JointModel):
         self.selection_ = None
         if self.lambda1 is None or self.lambda2 is None:
             settings = SelectionSettings(
-                criterion=self.criterion, gamma=self.gamma, random_state=self.random_state, n_jobs=self.n_jobs
+                criterion=self.criterion,
+                grid=self._grid(ready.source),
+                gamma=self.gamma,
+                random_state=self.random_state,
+                n_jobs=self.n_jobs,
             )
             solution = self._choose(samples, ready, settings).solution
         else:

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.data.checks import check_choice, check_count
+from jointglasso.data.checks import check_choice, check_count, known_arguments
 from jointglasso.inference.batch import Estimator
 from jointglasso.inference.data import read_inference_data, resample
 from jointglasso.inference.infer_edges import infer
@@ -170,6 +170,7 @@ class NetworkBootstrap(ReprMixin):
         return np.quantile(draws, [0.5 - check_level(level) / 2.0, 0.5 + level / 2.0], axis=0)
 
 
+@known_arguments()
 def bootstrap_network(
     X: Any,
     y: Any = None,

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso.data.checks import InputError, check_choice, check_positive
+from jointglasso.data.checks import InputError, check_choice, check_positive, known_arguments
+from jointglasso.engine import solve
 from jointglasso.errors import argument
 from jointglasso.inference.data import COPIES, InferenceData, read_inference_data
 from jointglasso.inference.desparsified import Residuals
@@ -29,6 +30,7 @@ _MISSING = (
 )
 
 
+@known_arguments(solve)
 def infer(
     X: Any,
     y: Any = None,

@@ -23,7 +23,7 @@ from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.data.checks import InputError, check_count, check_positive
+from jointglasso.data.checks import InputError, check_count, check_positive, known_arguments
 from jointglasso.inference.batch import Estimator
 from jointglasso.inference.data import InferenceData, read_inference_data
 from jointglasso.inference.support import class_weights
@@ -109,6 +109,7 @@ class NetworkTest(ReprMixin):
         return [head, self.table, "Variables whose edges differ most:", self.nodes().head(5)]
 
 
+@known_arguments()
 def network_test(
     X: Any,
     y: Any = None,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.data import SampleCovariance
-from jointglasso.data.checks import InputError, InputTypeError, check_choice
+from jointglasso.data.checks import InputError, InputTypeError, check_choice, known_arguments
 from jointglasso.data.samples import Samples
 
 
@@ -128,6 +128,7 @@ class LabelledTable:
         lines.append(f"drop_missing('variables') leaves {complete[0]}, drop_missing('samples') {complete[1]}.")
         return "\n".join(lines)
 
+    @known_arguments()
     def to_source(self, *, scale: str = "correlation") -> SampleCovariance:
         """Covariances of the classes, in order of appearance, for `solve` and `screen`.
 

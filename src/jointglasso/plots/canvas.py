@@ -33,10 +33,11 @@ PALE = "#BBBBBB"
 
 
 def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
-    """Create a figure, size in inches, that is not registered with pyplot."""
-    figure = require("matplotlib.figure", "plots").Figure(figsize=(width, height), layout=layout)
-    require("matplotlib.backends.backend_agg", "plots").FigureCanvasAgg(figure)
-    return figure
+    """Create a figure, size in inches, that is not registered with pyplot and that notebooks display."""
+    require("matplotlib.figure", "plots")
+    from jointglasso.plots.notebook_figure import NotebookFigure
+
+    return NotebookFigure(figsize=(width, height), layout=layout)
 
 
 def panels(n: int, width: float, height: float, beside: float = 0.0, below: float = 0.0) -> tuple[Figure, list[Any]]:

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jointglasso._optional import require
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError
-from jointglasso.plots.canvas import INK, VERMILION, class_style, finish, new_figure, tidy
+from jointglasso.plots.canvas import INK, PALE, VERMILION, class_style, finish, new_figure, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+#: Number of lines that can be told apart.
+MAX_LINES = 5
 
 
 def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -> Figure:
@@ -28,8 +32,9 @@ def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -
     Returns
     -------
     matplotlib.figure.Figure
-        A heat map when every lambda1 was combined with every lambda2 (three of each or more), else a line for each
-        ratio lambda2 / lambda1, or for each lambda2 where there are more ratios than values of lambda2.
+        A heat map when every lambda1 was combined with every lambda2 (three of each or more); else a line for each
+        ratio lambda2 / lambda1 or for each lambda2, whichever are fewer, up to five; else, as after a search, a map of
+        the points by the sum lambda1 + lambda2 and the fraction lambda2 / (lambda1 + lambda2), coloured by score.
 
     Examples
     --------
@@ -52,10 +57,14 @@ def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -
     best = table.index.get_loc(result.best)
     figure = new_figure(5.6, 4.0)
     ax = figure.subplots()
+    columns, criterion = (lambda1, lambda2, score), str(result.criterion)
+    key, word = _lines_by(lambda1, lambda2)
     if _is_grid(lambda1, lambda2):
-        _draw_grid(figure, ax, (lambda1, lambda2, score), best, str(result.criterion))
+        _draw_grid(figure, ax, columns, best, criterion)
+    elif len(np.unique(key)) <= MAX_LINES:
+        _draw_lines(ax, columns, best, criterion, (key, word))
     else:
-        _draw_lines(ax, (lambda1, lambda2, score), best, str(result.criterion))
+        _draw_map(figure, ax, columns, best, criterion)
     ax.set_title(f"chosen: lambda1 = {lambda1[best]:.3g}, lambda2 = {lambda2[best]:.3g}", fontsize=9, color=INK)
     tidy(ax)
     return finish(figure, path)
@@ -83,11 +92,18 @@ def _draw_grid(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int,
     ax.set(xlabel="lambda1", ylabel="lambda2")
 
 
-def _draw_lines(ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: str) -> None:
-    lambda1, lambda2, score = columns
-    ratio = np.round(np.divide(lambda2, lambda1, out=np.full_like(lambda1, np.inf), where=lambda1 > 0), 6)
+def _lines_by(lambda1: FloatArray, lambda2: FloatArray) -> tuple[FloatArray, str]:
+    """Value that is constant along a line: the ratio, or lambda2 where it has fewer values."""
+    ratio = np.asarray(np.divide(lambda2, lambda1, out=np.full_like(lambda1, np.inf), where=lambda1 > 0)).round(6)
     by_ratio = len(np.unique(ratio)) <= len(np.unique(lambda2))
-    key, word = (ratio, "lambda2 / lambda1") if by_ratio else (lambda2, "lambda2")
+    return (ratio, "lambda2 / lambda1") if by_ratio else (lambda2, "lambda2")
+
+
+def _draw_lines(
+    ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: str, by: tuple[FloatArray, str]
+) -> None:
+    lambda1, _, score = columns
+    key, word = by
     values = np.unique(key)
     for i, value in enumerate(values):
         indices = np.flatnonzero((key == value) & np.isfinite(score))
@@ -99,8 +115,32 @@ def _draw_lines(ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: 
         )  # fmt: skip
     _mark(ax, lambda1[best], score[best])
     ax.set(xlabel="lambda1", ylabel=criterion)
-    if len(values) <= 12:
-        ax.legend(frameon=False, fontsize=8)
+    ax.legend(frameon=False, fontsize=8)
+
+
+def _draw_map(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: str) -> None:
+    lambda1, lambda2, score = columns
+    total = lambda1 + lambda2
+    fraction = np.divide(lambda2, total, out=np.zeros_like(total), where=total > 0)
+    excess = score - score[best]
+    drawn = np.isfinite(excess) & (total > 0)
+    # Scores near the best differ least and matter most: their logarithm is coloured.
+    colours = require("matplotlib.colors", "plots").SymLogNorm(10.0, vmin=0.0, vmax=max(float(excess[drawn].max()), 20))
+    points = ax.scatter(
+        total[drawn], fraction[drawn], c=excess[drawn], norm=colours, cmap="viridis_r", s=70, edgecolor="white"
+    )
+    ax.plot(total[~drawn], fraction[~drawn], "x", color=PALE, markersize=5)
+    bar = figure.colorbar(points, ax=ax, pad=0.02)
+    bar.set_label(f"{criterion} above the smallest", fontsize=9)
+    bar.ax.tick_params(labelsize=7)
+    ax.set_xscale("log")
+    formatter = require("matplotlib.ticker", "plots").StrMethodFormatter("{x:.2g}")
+    ax.xaxis.set_major_formatter(formatter)
+    ax.xaxis.set_minor_formatter(formatter)
+    ax.tick_params(axis="x", which="minor", labelsize=7)
+    _mark(ax, total[best], fraction[best])
+    ax.set(xlabel="strength of the penalty: lambda1 + lambda2", ylim=(-0.06, 1.06))
+    ax.set_ylabel("similarity: lambda2 / (lambda1 + lambda2)", fontsize=9)
 
 
 def _mark(ax: Any, x: float, y: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,13 @@ class Partition(ReprMixin):
         self.labels: IntArray = np.stack([_canonical(row) for row in array])
         self.labels.setflags(write=False)
         self.coupled, self.absent = coupled, absent
+        #: Names of the classes, for printing.
+        self.class_names = tuple(str(k + 1) for k in range(len(array)))
+
+    def named(self, class_names: Sequence[str]) -> Partition:
+        """Set the names of the classes, and return the partition."""
+        self.class_names = tuple(class_names)
+        return self
 
     @classmethod
     def single_block(cls, n_classes: int, n_variables: int) -> Partition:
@@ -57,7 +65,8 @@ class Partition(ReprMixin):
         if absent is None or not absent.any():
             return self
         singleton = self.n_variables + np.arange(self.n_variables)
-        return Partition(np.where(absent, singleton, self.labels), self.coupled, absent)
+        labels = np.where(absent, singleton, self.labels)
+        return Partition(labels, self.coupled, absent).named(self.class_names)
 
     @property
     def n_classes(self) -> int:
@@ -112,7 +121,7 @@ class Partition(ReprMixin):
             first_member = np.unique(row, return_index=True)[1]
             links.append(first_member[row])
         united = components(self.n_variables, np.tile(variables, self.n_classes), np.concatenate(links))
-        return Partition(np.tile(united, (self.n_classes, 1)))
+        return Partition(np.tile(united, (self.n_classes, 1))).named(self.class_names)
 
     def satisfies_sufficient(
         self, S: Any, lambda1: float, lambda2: float, *, weights: Any = None, pair_weights: Any = None
@@ -163,10 +172,10 @@ class Partition(ReprMixin):
     def _parts(self) -> list[Any]:
         sizes = self._sizes
         table = {
-            "class": range(1, self.n_classes + 1),
+            "class": self.class_names,
             "blocks": [len(blocks) for blocks in sizes],
             "largest": [int(blocks.max()) for blocks in sizes],
-            "variables alone": [int((blocks == 1).sum()) for blocks in sizes],
+            "isolated variables": [int((blocks == 1).sum()) for blocks in sizes],
         }
         return [f"Blocks of {self.n_variables:,} variables; cost (sum of their cubes) {self.cost:.3g}", table]
 

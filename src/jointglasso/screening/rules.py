@@ -102,7 +102,8 @@ def screen(
     named = source.class_names, source.sample_sizes, source.absent
     chosen = make_penalty(penalty, lambda1, lambda2, class_graph, *named)
     w = check_weights(weights, source.class_names, source.sample_sizes)
-    return partition_by(rule, source, chosen, w, as_pair_weights(pair_weights, source.variable_names))
+    partition = partition_by(rule, source, chosen, w, as_pair_weights(pair_weights, source.variable_names))
+    return partition.named(source.class_names)
 
 
 def partition_by(

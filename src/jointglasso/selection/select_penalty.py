@@ -12,8 +12,17 @@ from sklearn.utils import check_random_state
 
 from jointglasso._wording import listed
 from jointglasso.data import CovarianceSource
-from jointglasso.data.checks import InputError, check_choice, check_count, check_positive, check_switch, check_weights
+from jointglasso.data.checks import (
+    InputError,
+    check_choice,
+    check_count,
+    check_positive,
+    check_switch,
+    check_weights,
+    known_arguments,
+)
 from jointglasso.data.prepare import Preparation
+from jointglasso.engine import solve
 from jointglasso.errors import argument
 from jointglasso.screening.largest import lambda_max
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
@@ -46,6 +55,8 @@ from jointglasso.solution import Solution
 #: Default class weights where samples are given: the sampling noise is then equal in all classes.
 WEIGHTS = "sqrt_sample_size"
 
+CHOSEN = "select chooses the penalties; to try certain ones give grid=[(lambda1, lambda2)], or call solve"
+
 
 class SelectionWarning(UserWarning):
     """Warns about a choice that needs a check: a point on the border of the grid, or a criterion prone to false edges.
@@ -66,6 +77,7 @@ class SelectionWarning(UserWarning):
     """
 
 
+@known_arguments(solve, lambda1=CHOSEN, lambda2=CHOSEN)
 def select(
     X: Any,
     y: Any = None,

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray
-from jointglasso.data.checks import InputError, check_count, check_positive, check_switch
+from jointglasso.data.checks import InputError, check_count, check_positive, check_switch, known_arguments
 from jointglasso.data.prepare import Preparation
 from jointglasso.engine import solve
 from jointglasso.engine.executors import TaskProgress
@@ -121,6 +121,7 @@ class EdgeStability(ReprMixin):
         return bound
 
 
+@known_arguments(solve)
 def edge_stability(
     X: Any,
     y: Any = None,

@@ -77,7 +77,7 @@ class Certificate(ReprMixin):
         bounds = {"objective": [self.objective], "optimum, at least": [self.dual_objective], "gap": [self.gap]}
         numbers = (self.edges_present, self.edges_absent, self.edges_undetermined)
         edges = dict(zip(("present", "absent", "undecided"), ([f"{number:,}"] for number in numbers), strict=True))
-        within = f"Proved to be within {self.relative_gap:.1e} (relative) of the optimum"
+        within = f"Certified to be within {self.relative_gap:.1e} (relative) of the optimum"
         return [within, {name: [f"{value[0]:.8g}"] for name, value in bounds.items()} | edges]
 
     def relative(self, gap: float) -> float:

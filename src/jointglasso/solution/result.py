@@ -94,6 +94,9 @@ class Solution:
     absent: BoolArray | None = None
     low_rank: LowRank | None = None
 
+    def __post_init__(self) -> None:
+        self.partition.named(self.class_names)
+
     @property
     def estimate(self) -> list[Any]:
         """Matrices of edge values: those of `refit` if it was computed, else the penalised `precision`."""
@@ -116,7 +119,7 @@ class Solution:
         a component by itself.
         """
         labels = [connected_components(Theta, directed=False)[1] for Theta in self.precision]
-        return Partition(np.stack(labels), self.partition.coupled, self.absent)
+        return Partition(np.stack(labels), self.partition.coupled, self.absent).named(self.class_names)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the solution to one file, atomically; `jointglasso.load` reads it back.
