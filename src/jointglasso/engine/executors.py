@@ -104,8 +104,8 @@ def machines_of(executor: Executor | None, n_jobs: int | None = None) -> dict[st
 
 def memory_of(executor: Executor | None, max_memory: float | None) -> float | None:
     """Memory budget in bytes of the concurrent tasks of one machine; None if unknown."""
-    elsewhere = isinstance(executor, DaskExecutor) or math.isinf(max(machines_of(executor).values()))
-    return max_memory if max_memory is not None or elsewhere else available_memory()
+    on_cluster = isinstance(executor, DaskExecutor) or math.isinf(max(machines_of(executor).values()))
+    return max_memory if max_memory is not None or on_cluster else available_memory()
 
 
 def run_tasks(
