@@ -24,7 +24,7 @@ _NAMES = {
     "data": "CovarianceSource DenseCovariance SampleCovariance",
     "engine": "ClusterPlan NotEnoughMemory Plan plan solve solve_path",
     "estimators": "JointGraphicalLasso JointGraphicalLassoCV TimeVaryingGraphicalLasso",
-    "inference": "Inference NetworkBootstrap NetworkTest bootstrap_network infer network_test",
+    "inference": "Inference InferenceWarning NetworkBootstrap NetworkTest bootstrap_network infer network_test",
     "networks": "JointNetworks",
     "penalties": "PairWeights",
     "problem": "JointProblem",
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     )
     from jointglasso.inference import (
         Inference as Inference,
+        InferenceWarning as InferenceWarning,
         NetworkBootstrap as NetworkBootstrap,
         NetworkTest as NetworkTest,
         bootstrap_network as bootstrap_network,
