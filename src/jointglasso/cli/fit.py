@@ -15,7 +15,7 @@ from jointglasso.cli.results import Contents, Result, print_differences, signifi
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, choose, counting, progress_of_solve, workers_of
 from jointglasso.cli.summaries import describe_steps, edges_found, facts_of, in_common, kinds_of_pairs, proof
-from jointglasso.cli.tested import test_differences
+from jointglasso.cli.tested import tested_differences
 
 #: Smallest relative gap that --prove asks for; below it rounding errors dominate.
 SMALLEST_TOL = 1e-13
@@ -169,7 +169,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
     networks = jgl.JointNetworks.from_solution(solution, stability=stability and stability.frequencies)
     if not finished:
         return Result(data, solution, networks, selection, stability, not_tested="the run was interrupted")
-    return Result(data, solution, networks, selection, stability, *test_differences(data))
+    return Result(data, solution, networks, selection, stability, *tested_differences(data))
 
 
 def _edge_stability(session: Session, data: Data, solution: Any, options: dict[str, Any]) -> Any:

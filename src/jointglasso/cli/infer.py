@@ -180,8 +180,8 @@ def _write(
         jgl.write_report(
             folder / "report.html",
             result.solution,
-            networks=result.graph(fdr),
             inference=result,
+            fdr=fdr,
             bootstrap=bootstrap,
             title=options["title"],
             notes=[data.describe().replace("\n", ": "), shown],

@@ -45,7 +45,7 @@ class Result:
     stability: EdgeStability | None = None
     inference: Inference | None = None
     """Tests of the differences between the classes."""
-    not_tested: str = ""
+    not_tested: str = "jointglasso infer tests them"
     """Why the differences are not tested."""
 
     @property

@@ -22,7 +22,7 @@ SAMPLES_BY_VARIABLE = 0.2
 RATE = 0.1
 
 
-def test_differences(data: Data) -> tuple[Inference | None, str]:
+def tested_differences(data: Data) -> tuple[Inference | None, str]:
     """Result of `infer` on the samples of a fit, or None with the reason.
 
     Pearson's correlations are tested on normal scores: with them heavy tails make differences where there are none.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: Kinds of change of the estimates from the first class to the second, indexed by code.
 CHANGES = ("size", "only first", "only second", "opposite signs")
 
-#: Columns of a table of tests; those between the classes and `p_value` are optional, and the classes where there are two.
+#: Columns of a table of tests; required are the variables, `p_value` and, for more than two classes, the classes.
 _TESTED = ("variable1", "variable2", "class1", "class2", "estimated_difference", "low", "high", "p_value", "q_value")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from jointglasso import __version__
 from jointglasso._files import atomic_text
-from jointglasso.data.checks import InputTypeError
+from jointglasso.data.checks import InputError, InputTypeError
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
 from jointglasso.report.payload import make_payload
@@ -36,6 +36,7 @@ def write_report(
     selection: Any = None,
     stability: Any = None,
     inference: Inference | None = None,
+    fdr: float | None = None,
     bootstrap: NetworkBootstrap | None = None,
     groups: Any = "auto",
     texts: Mapping[Any, str] | None = None,
@@ -63,7 +64,11 @@ def write_report(
     stability : result of `edge_stability` or sequence of K sparse matrices, optional
         Selection frequency of each edge, between 0 and 1; by default that of `networks`.
     inference : Inference, optional
-        Result of `jointglasso.infer`: edges and differences with confidence intervals, p- and q-values.
+        Result of `jointglasso.infer`: edges and differences with confidence intervals, p- and q-values. Without it the
+        report calls differences between the classes not tested.
+    fdr : float, optional
+        Show the networks of the edges of `inference` that are significant at this false discovery rate, with
+        desparsified values, instead of those of `solution`.
     bootstrap : NetworkBootstrap, optional
         Result of `jointglasso.bootstrap_network`: centralities with intervals.
     groups : mapping, sequence, "communities", "none" or "auto"
@@ -74,7 +79,8 @@ def write_report(
     title : str, optional
         Heading of the report.
     parameters : mapping, optional
-        Names and values to list instead of `Solution.parameters`.
+        Names and values to list instead of `Solution.parameters`, for instance with the association and the treatment
+        of missing values.
     notes : str or sequence of str, optional
         Notes to include, a paragraph each.
 
@@ -94,7 +100,11 @@ def write_report(
     """
     arguments = {name: value for name, value in locals().items() if name != "path"}
     _check_arguments(solution, networks, parameters, texts)
-    if networks is None:
+    if fdr is not None and (inference is None or networks is not None):
+        raise InputError("fdr chooses the edges of inference: give inference, and leave networks out.", "fdr")
+    if fdr is not None and inference is not None:
+        arguments["networks"] = inference.graph(fdr)
+    elif networks is None:
         arguments["networks"] = JointNetworks.from_solution(solution)
     atomic_text(path, fill_page(make_payload(**arguments)))
     return Path(path)
