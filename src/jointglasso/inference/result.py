@@ -125,6 +125,10 @@ class Inference(ReprMixin):
         z, half = self.estimates.z, self._half_widths(level)
         return np.tanh(z), np.tanh(z - half), np.tanh(z + half)
 
+    def difference_intervals(self, a: int, b: int, level: float = 0.95) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Differences (m,) of the partial correlations of the classes a and b, and both ends of their intervals."""
+        return tests.difference_interval(self.estimates.z[:, [a, b]], self._half_widths(level)[:, [a, b]])
+
     def leading(self, fdr: float, n: int) -> IntArray:
         """Positions of up to `n` kept pairs that are an edge in some class, smallest p-value first."""
         p = np.where(self.q_values <= check_rate(fdr), self.p_values, np.inf).min(axis=1)
@@ -178,12 +182,12 @@ class Inference(ReprMixin):
             Columns `class1`, `class2`, `variable1`, `variable2`, `difference`, `low`, `high`, `p_value`, `q_value`.
         """
         self._require_classes("Differences")
-        estimates, half = self.estimates, self._half_widths(level)
+        estimates = self.estimates
         pairs = [(a, b) for a in range(self.n_classes) for b in range(a + 1, self.n_classes)]
         parts = []
         for a, b in pairs:
             both = [a, b]
-            difference, low, high = tests.difference_interval(estimates.z[:, both], half[:, both])
+            difference, low, high = self.difference_intervals(a, b, level)
             p = tests.difference_p_values(estimates.z[:, both], estimates.error[:, both], self._degrees[both])
             values = (difference, low, high, p, q_values(p, self.n_pairs))
             parts.append(dict(zip(("difference", "low", "high", "p_value", "q_value"), values, strict=True)))

@@ -125,12 +125,18 @@ def _strength_differences(bootstrap: NetworkBootstrap) -> list[str]:
 
 
 def pair_tests(result: Inference | None, networks: JointNetworks) -> dict[str, list[float | None]] | None:
-    """P- and q-values of the heterogeneity test (equality across all classes) for the pairs of the networks."""
+    """P- and q-values of the heterogeneity test (equality across all classes) for the pairs of the networks.
+
+    With two classes also the interval of the difference, `low` and `high`.
+    """
     if result is None or result.n_classes < 2:
         return None
     if tuple(networks.variable_names) != result.variable_names:
         return None
     p_values, q_values = result.heterogeneity_values
+    columns = {"p": p_values, "q": q_values}
+    if result.n_classes == 2:
+        columns |= dict(zip(("low", "high"), result.difference_intervals(0, 1)[1:], strict=True))
     edges, p = networks.edge_list, networks.n_variables
     wanted = edges.first[edges.starts] * p + edges.second[edges.starts]
     known = result.estimates.rows * p + result.estimates.columns
@@ -138,7 +144,7 @@ def pair_tests(result: Inference | None, networks: JointNetworks) -> dict[str, l
     is_tested = known[position] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
     return {
         name: [float(values[index]) if tested else None for index, tested in zip(position, is_tested, strict=True)]
-        for name, values in (("p", p_values), ("q", q_values))
+        for name, values in columns.items()
     }
 
 
@@ -212,8 +218,8 @@ def _counted(table: pd.DataFrame, what: str, file: str, fdr: float) -> str:
         else ""
     )
     return (
-        f"{len(table):,} {what} are significant at a false discovery rate of {fdr:g}{more}. Intervals are pointwise, at "
-        "level 95 %."
+        f"{len(table):,} {what} are significant at a false discovery rate of {fdr:g}{more}. Intervals are pointwise, "
+        "at level 95 %."
     )
 
 
