@@ -27,7 +27,8 @@ def test_the_largest_difference_may_be_an_edge_of_both_classes(networks):
     table = networks.differences("one", "two")
     assert (table["variable1"] + table["variable2"]).tolist() == ["ab", "bc", "ad", "cd"]
     np.testing.assert_allclose(table["difference"], [0.4, 0.3, -0.2, 0.1])
-    assert table["change"].tolist() == ["size", "sign", "only second", "only first"]
+    assert table["change"].tolist() == ["size", "opposite signs", "only second", "only first"]
+    assert not table["tested"].any()
 
 
 def test_every_two_classes_without_names_and_nothing_where_equal(networks):
@@ -48,6 +49,17 @@ def test_tests_stand_beside_the_differences(networks):
     )  # fmt: skip
     table = networks.differences("one", "two", tested=tests)
     assert table["p_value"].tolist()[:2] == [0.01, 0.2] and table["q_value"].isna().tolist()[2:] == [True, True]
+    assert table["tested"].tolist() == [True, True, False, False]
+
+
+def test_intervals_turn_with_the_order_of_the_classes(networks):
+    tests = pd.DataFrame(
+        {"class1": ["two"], "class2": ["one"], "variable1": ["b"], "variable2": ["a"], "difference": [-0.4],
+         "low": [-0.7], "high": [-0.1], "p_value": [0.01], "q_value": [0.02]}
+    )  # fmt: skip
+    row = networks.differences("one", "two", tested=tests).iloc[0]
+    assert (row["estimated_difference"], row["low"], row["high"]) == (0.4, 0.1, 0.7)
+    assert networks.differences("two", "one", tested=tests).iloc[0]["low"] == -0.7
 
 
 def test_a_permutation_test_of_two_classes_fits_too():

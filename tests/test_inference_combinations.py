@@ -38,7 +38,9 @@ def try_combination(function, association, missing, groups, covariates):
     if groups and function == "network_test":  # pairs: every subject once in each class
         X, y, options["covariates"] = X[:88], np.repeat(["a", "b"], 44), options.pop("covariates", None)
         options["covariates"] = None if options["covariates"] is None else table[:88]
-        X = np.where(np.isnan(X) & (missing == "complete"), 0.0, X)  # dropped samples would leave subjects without a pair
+        X = np.where(
+            np.isnan(X) & (missing == "complete"), 0.0, X
+        )  # dropped samples would leave subjects without a pair
         options["paired"] = np.tile(np.arange(44), 2)
     try:
         getattr(jgl, function)(X, y, **options)
@@ -59,16 +61,16 @@ def table_of(works):
             )
             beside = [word for word, yes in (("groups", with_groups), ("covariates", with_covariates)) if yes]
             words = f"with {', '.join(beside)}" if beside else "alone"
-            cells.append(words.replace("groups", "paired" if function == "network_test" else "groups") if plain else "no")
+            cells.append(
+                words.replace("groups", "paired" if function == "network_test" else "groups") if plain else "no"
+            )
         rows.append(f"| {association} | {missing} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
 @pytest.mark.filterwarnings("ignore::jointglasso.InferenceWarning")
 def test_every_combination_works_or_is_refused_and_the_page_says_which():
-    works = {
-        key: try_combination(*key) for key in itertools.product(FUNCTIONS, ASSOCIATIONS, MISSING, (0, 1), (0, 1))
-    }
+    works = {key: try_combination(*key) for key in itertools.product(FUNCTIONS, ASSOCIATIONS, MISSING, (0, 1), (0, 1))}
     assert works["infer", "mixed", "pairwise", 1, 0] and works["bootstrap_network", "mixed", "complete", 0, 0]
     assert works["bootstrap_network", "nonparanormal", "em", 0, 0] and works["network_test", "mixed", "complete", 0, 0]
     assert sum(works.values()) > 0.65 * len(works)

@@ -4,7 +4,7 @@ Samples are drawn with replacement within each class (subjects, where these are 
 The statistic is T, not a shrunken estimate: percentile intervals of the latter cover the truth in about 40 % of cases.
 
 Centralities of classes of different size are comparable only on a common set of pairs: with more samples more pairs are
-significant. They are sums over the pairs with a significant pooled effect: the mean of z over the classes with
+significant. They are sums over the pairs with a significant pooled effect, and edges of several classes: the mean of z over the classes with
 inverse-variance weights is independent of the differences between classes, so that the selection favours no class.
 """
 
@@ -51,7 +51,8 @@ class NetworkBootstrap(ReprMixin):
         Fraction of the resamples in which it is an edge again: same sign, and a p-value (with the standard errors of
         the data) that is a discovery at the threshold of the data.
     common : array (m,)
-        Whether the pooled effect of the pair is significant at `fdr`: the pairs of the centralities.
+        Whether the pooled effect of the pair is significant at `fdr`, or the pair an edge of two classes: the pairs of
+        the centralities.
     pooled_sign : array (m,)
         Sign of the pooled effect.
     rows, columns : array (m,)
@@ -283,7 +284,8 @@ def bootstrap_network(
     edge = observed.q_values <= check_rate(fdr)
     estimates = observed.estimates
     effect, p_pooled = pooled_effect(estimates.z, estimates.error, estimates.degrees)
-    common = q_values(p_pooled, len(p_pooled)) <= fdr
+    # Pairs of opposite signs have no pooled effect; with equal signs, edges of two classes have one anyway.
+    common = (q_values(p_pooled, len(p_pooled)) <= fdr) | (edge.sum(axis=1) >= 2)
     pairs = np.flatnonzero(edge.any(axis=1) | common)
     # Rediscovery: the p-value in the resample is at most the largest p-value of a discovery in the data.
     limit = np.where(edge, observed.p_values, 0.0).max(axis=0)

@@ -91,7 +91,7 @@ def inference_cards(result: Inference | None, fdr: float = RATE) -> list[Card]:
 
 def bootstrap_cards(bootstrap: NetworkBootstrap | None) -> list[Card]:
     """Section with the centrality of the variables and percentile bootstrap intervals."""
-    if bootstrap is None or not bootstrap.edge.any():
+    if bootstrap is None or not bootstrap.common.any():
         return []
     table = bootstrap.centrality()
     mean = table.groupby("variable", sort=False).strength.mean().sort_values(ascending=False, kind="stable")
