@@ -89,9 +89,20 @@ def test_a_test_over_all_classes_is_not_one_of_two(networks):
 def test_the_figure_shows_both_values_of_each_difference(networks, tmp_path):
     figure = jgl.plots.plot_differences(networks, "one", "two", path=tmp_path / "differences.svg")
     text = (tmp_path / "differences.svg").read_text()
-    for words in ("one minus two", "a – b", "higher in two", "no edge", "the 4 largest differences"):
+    for words in ("one minus two", "a – b", "higher in two", "no edge", "not tested"):
         assert words in text
     with pytest.raises(ValueError, match="name the two"):
         jgl.plots.plot_differences(networks)
     assert len(figure.axes) == 2
     assert jgl.plots.plot_differences(networks, "one", "three").axes[0].texts[0].get_text() == "no difference"
+
+
+def test_the_figure_names_significant_differences_where_tests_are_given(networks, tmp_path):
+    tests = pd.DataFrame(
+        {"class1": ["one"] * 4, "class2": ["two"] * 4, "variable1": list("abac"), "variable2": list("bcdd"),
+         "p_value": [0.5, 0.001, 0.6, 0.7], "q_value": [0.7, 0.004, 0.7, 0.7]}
+    )  # fmt: skip
+    figure = jgl.plots.plot_differences(networks, "one", "two", tested=tests, path=tmp_path / "differences.svg")
+    text = (tmp_path / "differences.svg").read_text()
+    assert "1 significant at FDR 0.1" in text and "not significant" in text and "not tested" not in text
+    assert figure.axes[1].get_yticklabels()[0].get_text() == "b – c  (q = 0.004)"

@@ -4,8 +4,9 @@ Samples are drawn with replacement within each class (subjects, where these are 
 The statistic is T, not a shrunken estimate: percentile intervals of the latter cover the truth in about 40 % of cases.
 
 Centralities of classes of different size are comparable only on a common set of pairs: with more samples more pairs are
-significant. They are sums over the pairs with a significant pooled effect, and edges of several classes: the mean of z over the classes with
-inverse-variance weights is independent of the differences between classes, so that the selection favours no class.
+significant. They are sums over the pairs with a significant pooled effect (and those of opposite signs that are edges
+of two classes). The mean of z over the classes with inverse-variance weights is independent of the differences between
+classes, so that the selection favours no class.
 """
 
 from __future__ import annotations
