@@ -14,6 +14,7 @@ test of partial correlations (inverse of S, Fisher's z), where p < n.
 `ordinal`: the same for answers in categories, `association="mixed"` beside normal scores of the codes.
 `missing`: the same with values missing at random, `missing="em"`.
 `permutation`: level of `jointglasso.network_test` where the graphs are equal, and its time.
+`strength`: one class is cut into parts of unlike size; variables whose strengths are said to differ are false.
 `real`: one class of real data is halved at random; a difference that is found is false.
 `held_out`: log-likelihood of tumours that had no part in the choice of the network.
 `scale`: processor seconds of `infer` on 20,000 variables against those of the screening scan of its support step.
@@ -468,6 +469,70 @@ def permutation_table(repetitions: int, seed: int, work: Work) -> None:
     print(f"\n1,000 permutations, p = 50, 2 x 100 samples: {seconds:.1f} s")
 
 
+def unlike_strengths(job: tuple[Design, int, int]) -> np.ndarray:
+    """Shares of variables: disjoint intervals, difference with p <= .05; any with q <= .1; mean difference; covered.
+
+    The first two numbers are those of the percentile intervals of sums over the edges of each class by itself.
+    """
+    design, seed, number = job
+    truth, samples = data_set(design, seed, number)
+    X, cut = samples["c0"], len(samples["c0"]) // 3
+    found = jgl.bootstrap_network({"a": X[:cut], "b": X[cut:]}, n_resamples=100, random_state=number)
+    old = np.stack([strengths(found, np.abs(draw) * found.edge) for draw in found.rho])
+    old_low, old_high = np.quantile(old[1:], (0.025, 0.975), axis=0)
+    order = [(k, name) for k in "ab" for name in found.variable_names]
+    table = found.centrality().set_index(["class", "variable"]).loc[order]
+    estimate, low, high = (table[word].to_numpy().reshape(2, -1) for word in ("strength", "low", "high"))
+    tested = found.centrality_differences()
+    Theta = truth[0]
+    size = np.abs(Theta / np.sqrt(np.outer(np.diag(Theta), np.diag(Theta))))[found.rows, found.columns]
+    true = strengths(found, (found.common * size)[:, None])[:, 0]
+    return np.array(
+        [
+            apart(old_low.T, old_high.T),
+            apart(low, high),
+            (tested.p_value <= 0.05).sum() / len(found.variable_names),
+            float((tested.q_value <= 0.1).any()),
+            (old[0, :, 1] - old[0, :, 0]).mean(),
+            (estimate[1] - estimate[0]).mean(),
+            ((low <= true) & (true <= high))[:, true > 0].mean(),
+        ]
+    )
+
+
+def apart(low: np.ndarray, high: np.ndarray) -> float:
+    """Share of the variables whose two intervals are disjoint."""
+    return float(((low[0] > high[1]) | (low[1] > high[0])).mean())
+
+
+def strengths(found: jgl.NetworkBootstrap, values: np.ndarray) -> np.ndarray:
+    """Sums (p, K) over the pairs of each variable of `values` (m, K)."""
+    out = np.zeros((len(found.variable_names), values.shape[1]))
+    for ends in (found.rows, found.columns):
+        np.add.at(out, ends, values)
+    return out
+
+
+def strength_table(repetitions: int, seed: int, work: Work) -> None:
+    """Strengths of the parts of one class, a third and two thirds: every difference is false."""
+    print_header(
+        "design",
+        "data sets",
+        "disjoint, by class",
+        "disjoint",
+        "p <= .05",
+        "any q <= .1",
+        "bias, by class",
+        "bias",
+        "covered",
+    )
+    for graph, p, n in (("scale-free", 15, 600), ("band", 20, 450), ("random", 15, 900)):
+        shares = np.array(work(unlike_strengths, [(Design(graph, p, (n,)), seed, r) for r in range(repetitions)]))
+        mean, error = np.nanmean(shares, axis=0), np.nanstd(shares, axis=0) / np.sqrt(len(shares))
+        cells = (f"{m:.3f} ({e:.3f})" for m, e in zip(mean, error, strict=True))
+        print_row(f"{graph} p{p} n{n // 3}/{n - n // 3}", str(len(shares)), *cells)
+
+
 def scale_table(seed: int) -> None:
     """Inference on modules of variables in noise, beside one scan of the same covariances, in turns."""
     from genome_scale import module_samples
@@ -569,6 +634,7 @@ def main() -> None:
         "ordinal": lambda o, work: ordinal_table(-(-o.repetitions // few), o.seed, work),
         "missing": lambda o, work: missing_table(o.repetitions, o.seed, work),
         "permutation": lambda o, work: permutation_table(o.repetitions, o.seed, work),
+        "strength": lambda o, work: strength_table(o.repetitions, o.seed, work),
         "real": lambda o, work: real_table(o.repetitions, o.seed, work, o.data),
         "held_out": lambda o, work: held_out_table(-(-o.repetitions // 40), o.seed, work),
         "scale": lambda o, work: scale_table(o.seed),

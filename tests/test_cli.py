@@ -332,11 +332,13 @@ def test_fit_lists_and_draws_differences(table, tmp_path):
         rows = list(csv.DictReader(stream))
     assert (rows[0]["class1"], rows[0]["variable1"], rows[0]["variable2"]) == ("well", "g4", "g5")
     assert float(rows[0]["difference"]) < -0.3
-    sizes = [abs(float(row["difference"])) for row in rows]
-    assert sizes == sorted(sizes, reverse=True)
+    p_values = [float(row["p_value"]) for row in rows]
+    assert p_values == sorted(p_values) and {row["tested"] for row in rows} == {"True"}
+    assert float(rows[0]["low"]) < float(rows[0]["estimated_difference"]) < float(rows[0]["high"]) < 0
     assert (tmp_path / "out" / "figures" / "well_minus_ill.png").exists()
-    assert f"The largest of {len(rows)} differences" in shown
-    assert "variable  and variable    well     ill  well minus ill" in shown
+    assert "Significant differences between two classes at a false discovery rate of 0.1:" in shown
+    assert f"Those of {len(rows)} differences between the estimates with the smallest p-values" in shown
+    assert "well minus ill" in shown and "q-value" in shown
     assert "differences.csv" in (tmp_path / "out" / "README.txt").read_text()
 
 

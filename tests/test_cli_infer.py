@@ -77,7 +77,7 @@ def test_infer_takes_subjects_and_batches_from_other_columns(table, tmp_path):
     path.write_text("\n".join([f"{lines[0]},batch,age,subject", *more]))
     result = invoke("infer", path, "--label", "state", "--groups", "subject", "--covariates", "batch,age")
     assert "120 samples of 7 variables in 2 classes" in result.stdout
-    assert "Edges at a false discovery rate of 0.1" in result.stdout
+    assert "Edges significant at a false discovery rate of 0.1" in result.stdout
     part = answer("infer", path, "--label", "state", "--groups", "subject", "--covariates", "batch", "--classes", "ill")
     assert set(part["edges"]) == {"ill"}
 
@@ -96,8 +96,9 @@ def test_infer_proposes_what_works_where_a_variable_is_constant(table, tmp_path)
 def test_infer_says_what_it_cannot_do(table):
     assert "leave it out" in invoke("infer", table, "--label", "state", "--scale", "covariance", code=2).stderr
     assert "take drop" in invoke("infer", table, "--label", "state", "--constant", "isolate", code=2).stderr
-    assert "take complete" in invoke("infer", table, "--label", "state", "--missing", "pairwise", code=2).stderr
-    assert "nonparanormal" in invoke("infer", table, "--label", "state", "--association", "spearman", code=2).stderr
+    refused = ("--association", "mixed", "--missing", "em", "--bootstrap", 9)
+    said = invoke("infer", table, "--label", "state", *refused, code=2).stderr
+    assert "take --missing pairwise, or --association nonparanormal with --missing em" in said
     for option in ("--covariates", "--groups", "--drop"):
         said = invoke("infer", table, "--label", "state", option, "nothing", code=2).stderr
         assert "no column 'nothing'" in said and f"correct {option}." in said

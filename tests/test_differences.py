@@ -27,7 +27,8 @@ def test_the_largest_difference_may_be_an_edge_of_both_classes(networks):
     table = networks.differences("one", "two")
     assert (table["variable1"] + table["variable2"]).tolist() == ["ab", "bc", "ad", "cd"]
     np.testing.assert_allclose(table["difference"], [0.4, 0.3, -0.2, 0.1])
-    assert table["change"].tolist() == ["size", "sign", "only second", "only first"]
+    assert table["change"].tolist() == ["size", "opposite signs", "only second", "only first"]
+    assert not table["tested"].any()
 
 
 def test_every_two_classes_without_names_and_nothing_where_equal(networks):
@@ -48,6 +49,17 @@ def test_tests_stand_beside_the_differences(networks):
     )  # fmt: skip
     table = networks.differences("one", "two", tested=tests)
     assert table["p_value"].tolist()[:2] == [0.01, 0.2] and table["q_value"].isna().tolist()[2:] == [True, True]
+    assert table["tested"].tolist() == [True, True, False, False]
+
+
+def test_intervals_turn_with_the_order_of_the_classes(networks):
+    tests = pd.DataFrame(
+        {"class1": ["two"], "class2": ["one"], "variable1": ["b"], "variable2": ["a"], "difference": [-0.4],
+         "low": [-0.7], "high": [-0.1], "p_value": [0.01], "q_value": [0.02]}
+    )  # fmt: skip
+    row = networks.differences("one", "two", tested=tests).iloc[0]
+    assert (row["estimated_difference"], row["low"], row["high"]) == (0.4, 0.1, 0.7)
+    assert networks.differences("two", "one", tested=tests).iloc[0]["low"] == -0.7
 
 
 @pytest.mark.parametrize(
@@ -67,9 +79,20 @@ def test_a_test_over_all_classes_is_not_one_of_two(networks):
 def test_the_figure_shows_both_values_of_each_difference(networks, tmp_path):
     figure = jgl.plots.plot_differences(networks, "one", "two", path=tmp_path / "differences.svg")
     text = (tmp_path / "differences.svg").read_text()
-    for words in ("one minus two", "a – b", "higher in two", "no edge", "the 4 largest differences"):
+    for words in ("one minus two", "a – b", "higher in two", "no edge", "not tested"):
         assert words in text
     with pytest.raises(ValueError, match="name the two"):
         jgl.plots.plot_differences(networks)
     assert len(figure.axes) == 2
     assert jgl.plots.plot_differences(networks, "one", "three").axes[0].texts[0].get_text() == "no difference"
+
+
+def test_the_figure_names_significant_differences_where_tests_are_given(networks, tmp_path):
+    tests = pd.DataFrame(
+        {"class1": ["one"] * 4, "class2": ["two"] * 4, "variable1": list("abac"), "variable2": list("bcdd"),
+         "p_value": [0.5, 0.001, 0.6, 0.7], "q_value": [0.7, 0.004, 0.7, 0.7]}
+    )  # fmt: skip
+    figure = jgl.plots.plot_differences(networks, "one", "two", tested=tests, path=tmp_path / "differences.svg")
+    text = (tmp_path / "differences.svg").read_text()
+    assert "1 significant at FDR 0.1" in text and "not significant" in text and "not tested" not in text
+    assert figure.axes[1].get_yticklabels()[0].get_text() == "b – c  (q = 0.004)"

@@ -127,10 +127,15 @@ def test_pairing_is_checked_by_name(chains):
         jgl.network_test(samples, paired={**subject, "c0": [3, 3, *range(18)]}, n_permutations=9)
 
 
-def test_categories_are_for_infer():
-    for function in (jgl.network_test, jgl.bootstrap_network):
-        with pytest.raises(ValueError, match="no standard errors here \\(infer has them\\)"):
-            function({"a": np.eye(9), "b": np.eye(9)}, association="mixed")
+def test_answers_in_categories_are_permuted():
+    rng = np.random.default_rng(0)
+    X = {name: rng.normal(size=(150, 4)) for name in "ab"}
+    same = {name: np.digitize(values, [-0.5, 0.5]).astype(float) for name, values in X.items()}
+    X["a"][:, 1] += 1.5 * X["a"][:, 0]
+    other = {**same, "a": np.digitize(X["a"], [-0.5, 0.5]).astype(float)}
+    options = {"association": "mixed", "n_permutations": 19, "random_state": 0}
+    assert jgl.network_test(same, **options).p_values["maximum"] > 0.05
+    assert jgl.network_test(other, **options).p_values["maximum"] == 0.05
 
 
 def test_one_class_cannot_be_compared():

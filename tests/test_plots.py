@@ -469,3 +469,13 @@ def test_path_picture_counts_edges(solution):
     assert len(figure.axes[1].get_legend().get_texts()) == min(3, solution.n_edges[0])
     with pytest.raises(ValueError, match="at least two"):
         jgl.plots.plot_path(halved[:1])
+
+
+def test_the_strongest_pairs_are_chosen_among_the_variables_named():
+    """A weak edge between two variables is drawn when these are asked for, however many stronger ones there are."""
+    p = 30
+    Theta = np.eye(p) * 40.0 - 1.0 + np.eye(p)
+    Theta[0, 1] = Theta[1, 0] = -0.01
+    networks = jgl.JointNetworks([Theta], ["one"], [f"v{i}" for i in range(p)])
+    figure = jgl.plots.plot_networks(networks, variables=["v0", "v1"])
+    assert "1 of 435 edges" in figure.axes[0].get_title()

@@ -204,8 +204,8 @@ def test_a_dense_network_starts_with_its_strongest_edges(open_report, driver):
     page = open_report(solution)
     n_shown = int(page.texts("#shown")[0].split()[0])
     assert n_pairs(networks.edges()) > 1000 and 100 <= n_shown <= 200
-    least = float(page.texts("#strength-value")[0])
-    assert page.counts() == by_class(strong(networks, least), networks)
+    # The same edges as in the figure, not as many as the steps of the slider allow.
+    assert page.counts() == by_class(networks.strongest(150).edges(), networks)
     page.click("#show-all")
     assert page.counts() == by_class(networks.edges(), networks)
     page.click("#reset")
@@ -295,11 +295,12 @@ def test_what_a_class_lacks_is_neither_drawn_nor_counted(open_report):
     assert page.counts() == {"A": 1, "B": 0} == by_class(networks.edges().query("differential"), networks)
 
 
-def test_tables_follow_the_filters(page, networks):
+def test_differences_follow_the_filters(page, networks):
     page.set("#strength", 0.15, "input")
+    page.settle()
     kept = strong(networks, 0.15)
-    ends = pd.concat([kept["variable1"], kept["variable2"]]).value_counts()
-    assert int(page.table("#hubs")[0][-1]) == ends.iloc[0]
+    rows = all_rows(page, "#differential")
+    assert {(row[0], row[1]) for row in rows} == set(zip(kept["variable1"], kept["variable2"], strict=True))
 
 
 def test_reset_brings_the_beginning_back(page, networks):
@@ -739,3 +740,27 @@ def test_two_thousand_variables_and_ten_thousand_pairs_stay_usable(open_report):
     assert time.perf_counter() - begin < 2 * ANSWER_LIMIT
     # Reading pixels makes the browser recommend another kind of canvas; that is about the test.
     page.messages = [entry for entry in page.driver.get_log("browser") if "willReadFrequently" not in entry["message"]]
+
+
+def test_tables_are_of_the_complete_networks_and_counts_say_how_many_are_shown(page, networks):
+    page.set("#strength", 0.15, "input")
+    page.settle()
+    compared = networks.compare()
+    assert [int(row[2]) for row in page.table("#comparison")] == compared["common"].tolist()
+    assert int(page.table("#hubs")[0][-1]) == int(networks.degrees().sum(axis=1).max())
+    shown, totals = page.counts(), by_class(networks.edges(), networks)
+    assert page.texts("#classes .count") == [
+        f"{shown[name]:,} of {totals[name]:,}" if shown[name] != totals[name] else f"{totals[name]:,}"
+        for name in totals
+    ]
+    assert "not tested" in page.texts("#differential h2")[0]
+
+
+def test_the_report_of_tests_hides_differences_of_cut_off_estimates(open_report):
+    rng = np.random.default_rng(0)
+    X = {name: rng.normal(size=(90, 5)) for name in "ab"}
+    X["a"][:, 1] += X["a"][:, 0]
+    found = jgl.infer(X)
+    page = open_report(found.solution, inference=found, fdr=0.1)
+    assert page.run("return document.getElementById('differential').hidden")
+    assert "significant" in page.texts("#verdict")[0]

@@ -8,6 +8,7 @@ import pytest
 import jointglasso as jgl
 from browser import start_browser
 from jointglasso.report.inference_cards import bootstrap_cards, inference_cards, pair_tests
+from jointglasso.report.payload import make_payload
 
 
 def samples_of():
@@ -89,3 +90,34 @@ def test_the_page_draws_the_charts(found, tmp_path):
         assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
     finally:
         driver.quit()
+
+
+def test_the_report_of_tests_is_about_significant_edges(found):
+    payload = make_payload(found.solution, found.graph(0.2), inference=found, fdr=0.2)
+    n_edges = sum(found.graph(0.2).n_edges)
+    assert payload["verdict"]["text"] == f"{n_edges} edges significant at a false discovery rate of 0.2"
+    assert payload["edges"]["certified"] is None and payload["significant"] == 0.2
+    cards = {card["id"]: card for card in payload["facts"]}
+    rows = {row["term"]: row["value"] for row in cards["parameters"]["rows"]}
+    assert rows["Values"] == "desparsified estimates" and rows["Samples used"] == "a: 90, b: 90, c: 90"
+    assert sum(int(rows[f"Edges in {name}"]) for name in "abc") == n_edges
+    assert cards["proof"]["title"].endswith("of the support step")
+    assert len(cards["tests"]["table"]["rows"]) == len(found.differences(fdr=0.2))
+
+
+def test_fdr_needs_the_tests(found, tmp_path):
+    with pytest.raises(ValueError, match="give inference"):
+        jgl.write_report(tmp_path / "report.html", found.solution, fdr=0.1)
+
+
+def test_strengths_of_parts_of_one_class_do_not_differ():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(450, 8))
+    X[:, 1:] += 0.5 * X[:, :-1]
+    drawn = jgl.bootstrap_network({"third": X[:150], "rest": X[150:]}, n_resamples=60, random_state=0)
+    table = drawn.centrality().set_index(["class", "variable"])
+    third, rest = table.loc["third"], table.loc["rest"].loc[table.loc["third"].index]
+    assert ((third.low <= rest.high) & (rest.low <= third.high)).mean() >= 0.85
+    assert (drawn.centrality_differences().q_value > 0.05).all()
+    # The same pairs count in both classes, also where one of them lacks the edge.
+    assert drawn.common.any() and drawn.edge[drawn.common].all(axis=1).mean() < 1.0

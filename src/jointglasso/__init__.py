@@ -19,7 +19,7 @@ _NAMES = {
     "engine": "NotEnoughMemory Plan plan solve solve_path",
     "estimators": "GraphicalLasso GraphicalLassoCV GraphicalLassoIC JointGraphicalLasso JointGraphicalLassoCV "
     "TimeVaryingGraphicalLasso",
-    "inference": "Inference NetworkBootstrap NetworkTest bootstrap_network infer network_test",
+    "inference": "Inference InferenceWarning NetworkBootstrap NetworkTest bootstrap_network infer network_test",
     "networks": "JointNetworks",
     "penalties": "PairWeights",
     "problem": "JointProblem",
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     )
     from jointglasso.inference import (
         Inference as Inference,
+        InferenceWarning as InferenceWarning,
         NetworkBootstrap as NetworkBootstrap,
         NetworkTest as NetworkTest,
         bootstrap_network as bootstrap_network,

@@ -11,10 +11,11 @@ import click
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import CRITERIA, data_options, grid_options, score_options, solve_options
-from jointglasso.cli.results import Contents, Result, print_differences, write_result
+from jointglasso.cli.results import Contents, Result, print_differences, significant_differences, write_result
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, choose, counting, progress_of_solve, workers_of
 from jointglasso.cli.summaries import describe_steps, edges_found, facts_of, in_common, kinds_of_pairs, proof
+from jointglasso.cli.tested import tested_differences
 
 #: Formats of --export.
 EXPORTS = ("graphml", "cx2", "parquet")
@@ -88,7 +89,7 @@ def fit(session: Session, /, **options: Any) -> int:
     if contents.over_time:
         session.answer(steps=result.networks.steps().to_dict("records"))
     if contents.differences:
-        print_differences(session, result.networks, contents.pairs(result.networks))
+        print_differences(session, result, contents.pairs(result.networks))
     if result.interrupted:
         return INTERRUPTED
     return OK if result.solution.status else NOT_CONVERGED
@@ -114,7 +115,7 @@ def print_result(
         session.say(_describe_stability(result))
     if solution.refit is not None and (selection is None or not explain):
         session.say(solution.refit.describe())
-    for text in (*extra_lines, proof(solution)):
+    for text in filter(None, (significant_differences(result), *extra_lines, proof(solution))):
         session.say(text)
     session.say(f"Written to {target.requested}; open {target.requested / 'report.html'} in a browser.")
     session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
@@ -170,7 +171,9 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
     if options["stability"] and finished:
         stability = _edge_stability(session, data, solution, options)
     networks = jgl.JointNetworks.from_solution(solution, stability=stability and stability.frequencies)
-    return Result(data, solution, networks, selection, stability)
+    if not finished:
+        return Result(data, solution, networks, selection, stability, not_tested="the run was interrupted")
+    return Result(data, solution, networks, selection, stability, *tested_differences(data))
 
 
 def _edge_stability(session: Session, data: Data, solution: Any, options: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from jointglasso.cli.input_data import Data, about, prepare, read_annotations, r
 from jointglasso.cli.options import data_options, split
 from jointglasso.cli.results import can_draw, write_explanation, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
-from jointglasso.cli.solving import say_if_compiling
+from jointglasso.cli.solving import counting, say_if_compiling
 
 if TYPE_CHECKING:
     from jointglasso import Inference, NetworkBootstrap
@@ -32,6 +33,7 @@ _FILES = {
     "edges_found.csv": "the edges significant at the requested false discovery rate",
     "differences_found.csv": "the differences significant at that rate",
     "centrality.csv": "strength of each variable with bootstrap interval and mean rank",
+    "centrality_differences.csv": "differences of strength between each two classes, with interval, p and q",
     "edges_again.csv": "bootstrap intervals of the edges and their selection frequencies",
     "networks.graphml": "the networks of the significant edges, for Gephi, Cytoscape, igraph, networkx",
     "report.html": "the networks of the significant edges, tables and tests, in any browser",
@@ -86,7 +88,10 @@ def infer(session: Session, /, **options: Any) -> int:
         if named is None:
             raise
         raise about(error, "groups" if named == options["groups"] else "covariates") from None
-    data = prepare(table, {**preparation, "constant": "isolate"}, options["file"])  # `infer` reports constant variables
+    described = {**preparation, "constant": "isolate"}  # `infer` reports constant variables
+    if described["missing"] == "em":
+        described["missing"] = "pairwise"  # the same samples; EM is for `infer` alone
+    data = prepare(table, described, options["file"])
     columns = read_annotations(options, annotations)
     session.say(data.describe())
     say_if_compiling(session)
@@ -97,18 +102,18 @@ def infer(session: Session, /, **options: Any) -> int:
         "groups": None if options["groups"] is None else columns[options["groups"]],
         "covariates": columns[split(options["covariates"])] if options["covariates"] else None,
     }
-    result = jgl.infer(table.to_frame(), table.y, se=options["se"], **arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.InferenceWarning)  # printed with the notes of the result
+        result = jgl.infer(table.to_frame(), table.y, se=options["se"], **arguments)
     _print_tables(session, result, options["fdr"])
     bootstrap = None
     if options["n_resamples"]:
-        bootstrap = jgl.bootstrap_network(
-            table.to_frame(),
-            table.y,
-            n_resamples=options["n_resamples"],
-            fdr=options["fdr"],
-            random_state=0,
-            **arguments,
-        )
+        with counting(session, "bootstrap") as show, warnings.catch_warnings():
+            warnings.simplefilter("ignore", jgl.InferenceWarning)
+            bootstrap = jgl.bootstrap_network(
+                table.to_frame(), table.y, n_resamples=options["n_resamples"], fdr=options["fdr"], random_state=0,
+                callback=show, **arguments,
+            )  # fmt: skip
     if target is not None:
         with target.building() as folder:
             _write(folder, result, bootstrap, options, data, session)
@@ -118,26 +123,32 @@ def infer(session: Session, /, **options: Any) -> int:
 
 
 def _check(options: dict[str, Any]) -> None:
+    from jointglasso.inference.combinations import check_combination
+
     if options["scale"] == "covariance":
         raise click.UsageError("--scale covariance: partial correlations are the same on either scale; leave it out.")
-    if options["association"] == "mixed" and options["n_resamples"]:
-        raise click.UsageError("--bootstrap does not go with --association mixed: leave one of them out.")
     if options["constant"] == "isolate":
         raise click.UsageError("--constant isolate does not go with tests, which need every variable: take drop.")
-    if options["missing"] == "pairwise":
-        raise click.UsageError("--missing pairwise has no standard errors: take complete, em or drop-variables.")
+    missing = "refuse" if options["missing"] == "drop-variables" else options["missing"]
+    check_combination(
+        options["association"], missing, groups=options["groups"], covariates=options["covariates"] or None,
+        se=options["se"],
+    )  # fmt: skip
 
 
 def _print_tables(session: Session, result: Inference, fdr: float) -> None:
     """Print the first significant edges and differences."""
     edges = result.edges(fdr=fdr)
     counts = {name: int((edges["class"] == name).sum()) for name in result.class_names}
-    session.say(f"\nEdges at a false discovery rate of {fdr:g}: " + ", ".join(f"{n} in {c}" for c, n in counts.items()))
+    session.say(
+        f"\nEdges significant at a false discovery rate of {fdr:g}: "
+        + ", ".join(f"{n} in {c}" for c, n in counts.items())
+    )
     _show(session, edges)
     session.answer(edges=counts, n_pairs=result.n_pairs, notes=result.notes, fdr=fdr)
     if result.n_classes > 1:
         differences = result.differences(fdr=fdr)
-        session.say(f"\nDifferences between classes at that rate: {len(differences)}")
+        session.say(f"\nDifferences between classes significant at that rate: {len(differences)}")
         _show(session, differences)
         session.answer(differences=len(differences))
     for note in result.notes:
@@ -170,6 +181,8 @@ def _write(
         }
     if bootstrap is not None:
         tables |= {"centrality": bootstrap.centrality(), "edges_again": bootstrap.edges()}
+        if result.n_classes > 1:
+            tables["centrality_differences"] = bootstrap.centrality_differences()
     for name, table in tables.items():
         write_table(folder / f"{name}.csv", table)
     if find_spec("networkx") is not None:
@@ -180,8 +193,8 @@ def _write(
         jgl.write_report(
             folder / "report.html",
             result.solution,
-            networks=result.graph(fdr),
             inference=result,
+            fdr=fdr,
             bootstrap=bootstrap,
             title=options["title"],
             notes=[data.describe().replace("\n", ": "), shown],

@@ -21,11 +21,12 @@ from jointglasso._files import atomic_text, write_columns
 from jointglasso.cli.folder import MARK
 from jointglasso.cli.session import Session, plain
 from jointglasso.cli.summaries import edges_found, proof
+from jointglasso.cli.tested import RATE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jointglasso import EdgeStability, JointNetworks, SelectionResult, Solution
+    from jointglasso import EdgeStability, Inference, JointNetworks, SelectionResult, Solution
     from jointglasso.cli.input_data import Data
 
 
@@ -42,6 +43,10 @@ class Result:
     networks: JointNetworks
     selection: SelectionResult | None = None
     stability: EdgeStability | None = None
+    inference: Inference | None = None
+    """Tests of the differences between the classes."""
+    not_tested: str = "jointglasso infer tests them"
+    """Why the differences are not tested."""
 
     @property
     def interrupted(self) -> bool:
@@ -77,7 +82,7 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
     if result.selection is not None:
         write_selection(folder, result.selection)
     if pairs := contents.pairs(result.networks):
-        write_table(folder / "differences.csv", difference_table(result.networks, pairs))
+        write_table(folder / "differences.csv", difference_table(result, pairs))
     if contents.figures and can_draw(session):
         write_figures(folder, result, contents.figure_format, pairs, contents.over_time, contents.groups)
     notes = result.data.describe().replace("\n", ": ")
@@ -166,7 +171,7 @@ def write_figures(
     (folder / "figures").mkdir()
     for name, picture in draw.items():
         picture(folder / "figures" / f"{name}.{ending}")
-    draw_differences(folder / "figures", result.networks, pairs, ending)
+    draw_differences(folder / "figures", result, pairs, ending)
 
 
 def can_draw(session: Session) -> bool:
@@ -187,9 +192,18 @@ def _write_report(folder: Path, result: Result, contents: Contents, notes: str) 
         selection=result.selection,
         stability=result.stability,
         groups=contents.groups,
+        inference=result.inference,
+        parameters=report_parameters(result.solution.parameters, result.data),
         title=contents.title,
         notes=notes,
     )
+
+
+def report_parameters(parameters: Mapping[str, Any], data: Data) -> dict[str, Any]:
+    """Parameters for the report: how the data were prepared, and the samples used, beside those of the solution."""
+    named: dict[str, Any] = {name: data.preparation.get(name) for name in ("association", "missing")}
+    named = {name: value for name, value in named.items() if value is not None}
+    return {**named, **parameters, "sample_sizes": data.samples.sizes.tolist()}
 
 
 def write_parameters(folder: Path, session: Session, data: Data | None, **more: Any) -> None:
@@ -214,7 +228,8 @@ _FILES = {
     "classes": "the same, a file for each class",
     "patterns.csv": "in which classes each edge has the same value, and whether equality or change is certified",
     "steps.csv": "how many edges change from each window to the next, and how many changes are certified",
-    "differences.csv": "differences between classes, largest first",
+    "differences.csv": "differences between the estimates of the classes, with interval, p-value and q-value of the "
+    "desparsified difference; tested is False where there is no test",
     "networks.graphml": "for Gephi, Cytoscape, igraph, networkx",
     "networks.cx2": "for Cytoscape and NDEx, with positions and style",
     "figures": "networks (the strongest edges where there are many; the report shows all), degrees, centrality, "
@@ -238,6 +253,7 @@ def _explanation(result: Result) -> list[str]:
         result.data.describe(),
         f"Penalties {penalties}, {chosen}.",
         edges_found(result.networks),
+        *filter(None, [significant_differences(result)]),
         *([] if solution.refit is None else [solution.refit.describe()]),
         proof(solution),
     ]
@@ -264,39 +280,66 @@ def pairs_of_classes(text: str, networks: JointNetworks) -> list[tuple[str, str]
     return [(names[0], names[1])]
 
 
-def difference_table(networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
-    """Differences of one pair of classes or of all pairs."""
-    return networks.differences(*pairs[0]) if len(pairs) == 1 else networks.differences()
+def difference_table(result: Result, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """Differences of one pair of classes or of all pairs, with their tests."""
+    named = pairs[0] if len(pairs) == 1 else ()
+    return result.networks.differences(*named, tested=result.inference)
 
 
-def draw_differences(folder: Path, networks: JointNetworks, pairs: Sequence[tuple[str, str]], ending: str) -> None:
+def draw_differences(folder: Path, result: Result, pairs: Sequence[tuple[str, str]], ending: str) -> None:
     """Draw a figure for each pair of classes, up to `MAX_DRAWN`."""
-    from jointglasso.cli.results import file_names
     from jointglasso.plots import plot_differences
 
+    networks = result.networks
     files = file_names(networks.class_names)
     sizes = {pair: float((networks.differences(*pair)["difference"] ** 2).sum()) for pair in pairs}
     for one, two in sorted(sizes, key=lambda pair: -sizes[pair])[:MAX_DRAWN]:
-        plot_differences(networks, one, two, path=folder / f"{files[one]}_minus_{files[two]}.{ending}")
+        path = folder / f"{files[one]}_minus_{files[two]}.{ending}"
+        plot_differences(networks, one, two, tested=result.inference, path=path)
 
 
-def print_differences(session: Session, networks: JointNetworks, pairs: Sequence[tuple[str, str]]) -> None:
-    """Print the largest differences."""
-    table = difference_table(networks, pairs)
+def significant_differences(result: Result) -> str:
+    """Sentence on the number of significant differences, or why they are not tested."""
+    if result.networks.n_classes < 2:
+        return ""
+    if result.inference is None:
+        return f"Differences between the classes are not tested: {result.not_tested}."
+    n = len(result.inference.differences(fdr=RATE))
+    scores = " on normal scores" if result.inference.association == "nonparanormal" else ""
+    return (
+        f"Significant differences between two classes at a false discovery rate of {RATE:g}: {n:,} "
+        f"(desparsified estimates{scores})."
+    )
+
+
+def print_differences(session: Session, result: Result, pairs: Sequence[tuple[str, str]]) -> None:
+    """Print the differences with the smallest p-values, or the largest where they are not tested."""
+    table = difference_table(result, pairs)
     rows = table.head(MAX_PRINTED)
-    session.say(f"\nThe largest of {len(table):,} differences; no edge counts as 0:")
+    tested = result.inference is not None
+    which = "Those of" if tested else "The largest of"
+    ending = " with the smallest p-values, as desparsified difference with 95 % interval" if tested else ", not tested"
+    session.say(f"\n{which} {len(table):,} differences between the estimates{ending}; no edge counts as 0:")
     one_pair = len(pairs) == 1
     header = (*pairs[0], f"{pairs[0][0]} minus {pairs[0][1]}") if one_pair else ("A", "B", "in A", "in B", "A minus B")
     session.table(
-        ("variable", "and variable", *header),
+        ("variable", "and variable", *header, *(("interval", "q-value") if tested else ())),
         [
             (row.variable1, row.variable2, *(() if one_pair else (row.class1, row.class2)),
-             _signed(row.partial_correlation1), _signed(row.partial_correlation2), _signed(row.difference))
+             _signed(row.partial_correlation1), _signed(row.partial_correlation2),
+             *(_tested_cells(row) if tested else (_signed(row.difference),)))
             for row in rows.itertuples()
         ],
         left_aligned=(0, 1) if one_pair else (0, 1, 2, 3),
     )  # fmt: skip
     session.answer(differences=rows.to_dict("records"))
+
+
+def _tested_cells(row: Any) -> tuple[str, ...]:
+    """Difference, interval and q-value of a tested row; "not tested" in a row without a test."""
+    if not row.tested:
+        return _signed(row.difference), "not tested", ""
+    return _signed(row.estimated_difference), f"{row.low:+.2f} to {row.high:+.2f}", f"{row.q_value:.2g}"
 
 
 def _signed(value: float) -> str:

@@ -2,12 +2,21 @@
 
 `support` estimates the support, `desparsified` removes the bias of the selection, `standard_errors` estimates the
 variances, `tests` has the tests of edges and of differences with their q-values, and `result` the tables.
-`permutation` and `bootstrap` repeat the estimation on resamples through `batch`.
+`permutation` and `bootstrap` repeat the estimation on resamples (`recomputed`) through `batch`; `combinations` has
+what goes with what.
 """
 
 from jointglasso.inference.bootstrap import NetworkBootstrap, bootstrap_network
-from jointglasso.inference.infer_edges import infer
+from jointglasso.inference.infer_edges import InferenceWarning, infer
 from jointglasso.inference.permutation import NetworkTest, network_test
 from jointglasso.inference.result import Inference
 
-__all__ = ["Inference", "NetworkBootstrap", "NetworkTest", "bootstrap_network", "infer", "network_test"]
+__all__ = [
+    "Inference",
+    "InferenceWarning",
+    "NetworkBootstrap",
+    "NetworkTest",
+    "bootstrap_network",
+    "infer",
+    "network_test",
+]

@@ -14,7 +14,7 @@ from jointglasso.data import DenseCovariance
 from jointglasso.data.checks import InputError
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.inference.desparsified import Residuals
-from jointglasso.inference.standard_errors import all_factors, moderated
+from jointglasso.inference.standard_errors import all_factors, mean_of_factors, moderated
 from jointglasso.inference.support import find_support, penalty_of
 from jointglasso.selection.solves import Tracker, WorkerPool
 
@@ -51,11 +51,14 @@ class Estimator:
         Class weights of the support step.
     penalty_multiplier : float, default 1.0
         Factor c of the penalty of the support step.
+    dilution : list of arrays (p, p), optional
+        As in `Residuals`, for missing values that were drawn.
     """
 
     sizes: FloatArray
     weights: FloatArray
     penalty_multiplier: float = 1.0
+    dilution: list[FloatArray] | None = None
 
     def estimate(
         self, draws: ResampledData, summary: Callable[[FloatArray], Any], tracker: Tracker, workers: WorkerPool
@@ -76,8 +79,11 @@ class Estimator:
     def estimate_batch(self, draws: Sequence[list[FloatArray]], judged: bool) -> list[tuple[FloatArray, ...]]:
         """Estimates z (P, K) of each draw, and their standard error if `judged`."""
         problems = [[_standardised(X) for X in samples] for samples in draws]
-        of_one = self._estimate_with_se if judged else lambda scores, precision: _z_of(scores, precision)[:1]
+        of_one = self._estimate_with_se if judged else self._estimate_alone
         return [of_one(*fitted) for fitted in zip(problems, self._fit(problems), strict=True)]
+
+    def _estimate_alone(self, scores: list[FloatArray], precision: list[FloatArray]) -> tuple[FloatArray, ...]:
+        return _z_of(scores, precision, self.dilution)[:1]
 
     def _fit(self, problems: Sequence[list[FloatArray]]) -> list[list[FloatArray]]:
         """Maximum likelihood estimates on the supports; by the general solver where the kernel does not converge."""
@@ -100,12 +106,13 @@ class Estimator:
         return [Theta.toarray() for Theta in support.precision]
 
     def _estimate_with_se(self, scores: list[FloatArray], precision: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-        z, rho, residuals = _z_of(scores, precision)
+        z, rho, residuals = _z_of(scores, precision, None)
         error = np.empty_like(z)
         upper = np.triu_indices(scores[0].shape[1], 1)
         for k, part in enumerate(residuals):
             g = all_factors(part, rho[k])[upper]
-            error[:, k] = np.sqrt(moderated(g, float(g.mean())) / (self.sizes[k] - 3.0))
+            mean = mean_of_factors(g, rho[k][upper])
+            error[:, k] = np.sqrt(moderated(g, mean) / (self.sizes[k] - 3.0))
         return z, error
 
 
@@ -137,11 +144,13 @@ def _summaries(numbers: range, repeats: _Repeats, progress: TaskProgress) -> lis
 
 
 def _z_of(
-    scores: list[FloatArray], precision: list[FloatArray]
+    scores: list[FloatArray], precision: list[FloatArray], dilution: list[FloatArray] | None
 ) -> tuple[FloatArray, list[FloatArray], list[Residuals]]:
     """Estimates z (P, K), partial correlation matrices (K arrays (p, p)), and the residuals of each class."""
     upper = np.triu_indices(scores[0].shape[1], 1)
-    residuals = [Residuals(Z, sparse.csr_array(Theta)) for Z, Theta in zip(scores, precision, strict=True)]
+    gains: list[FloatArray] | list[None] = dilution or [None] * len(scores)
+    parts = zip(scores, precision, gains, strict=True)
+    residuals = [Residuals(Z, sparse.csr_array(Theta), gain) for Z, Theta, gain in parts]
     rho = [part.all_pairs() for part in residuals]
     for matrix in rho:
         np.fill_diagonal(matrix, 0.0)

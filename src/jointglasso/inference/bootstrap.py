@@ -2,26 +2,33 @@
 
 Samples are drawn with replacement within each class (subjects, where these are given) and the estimation is repeated.
 The statistic is T, not a shrunken estimate: percentile intervals of the latter cover the truth in about 40 % of cases.
+
+Centralities of classes of different size are comparable only on a common set of pairs: with more samples more pairs are
+significant. They are sums over the pairs with a significant pooled effect (and those of opposite signs that are edges
+of two classes). The mean of z over the classes with inverse-variance weights is independent of the differences between
+classes, so that the selection favours no class.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, stats
 from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.data.checks import check_choice, check_count, known_arguments
+from jointglasso.data.checks import InputError, check_choice, check_count, known_arguments
 from jointglasso.inference.batch import Estimator
-from jointglasso.inference.data import read_inference_data, resample
+from jointglasso.inference.data import read_inference_data
 from jointglasso.inference.infer_edges import infer
+from jointglasso.inference.recomputed import Recomputed, Scores, resampled_rows
 from jointglasso.inference.result import check_level, check_rate
 from jointglasso.inference.support import class_weights
-from jointglasso.inference.tests import edge_p_values
+from jointglasso.inference.tests import edge_p_values, pooled_effect, q_values
 from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
 
 if TYPE_CHECKING:
@@ -37,12 +44,17 @@ class NetworkBootstrap(ReprMixin):
     Attributes
     ----------
     rho : array (B + 1, m, K)
-        Partial correlations of the m pairs that are an edge in some class: of the data, then of the resamples.
+        Partial correlations of m pairs, of the data, then of the resamples: edges of some class, and the common pairs.
     edge : array (m, K)
         Whether the pair is an edge of the class in the data, at the false discovery rate `fdr`.
     found : array (m, K)
         Fraction of the resamples in which it is an edge again: same sign, and a p-value (with the standard errors of
         the data) that is a discovery at the threshold of the data.
+    common : array (m,)
+        Whether the pooled effect of the pair is significant at `fdr`, or the pair an edge of two classes: the pairs of
+        the centralities.
+    pooled_sign : array (m,)
+        Sign of the pooled effect.
     rows, columns : array (m,)
         Variables of the pairs.
     n_resamples : int
@@ -67,6 +79,8 @@ class NetworkBootstrap(ReprMixin):
     rho: FloatArray
     edge: BoolArray
     detection_rate: FloatArray
+    common: BoolArray
+    pooled_sign: FloatArray
     rows: IntArray
     columns: IntArray
     n_resamples: int
@@ -94,12 +108,16 @@ class NetworkBootstrap(ReprMixin):
         return frame.sort_values("found", ascending=False, kind="stable", ignore_index=True)
 
     def centrality(self, measure: str = "strength", *, level: float = 0.95) -> pd.DataFrame:
-        """Table of a centrality over the edges found in the data, with percentile intervals.
+        """Table of a centrality over the common pairs, with bootstrap intervals.
+
+        The same pairs count in every class, those with a significant pooled effect. In a class where a pair is not
+        significant its value counts with the sign of that effect, so that noise cancels instead of adding up. Values
+        and intervals are corrected for the bias that the bootstrap shows (basic bootstrap intervals).
 
         Parameters
         ----------
         measure : {"strength", "expected_influence"}
-            Sum of the absolute, or of the signed, partial correlations of a variable's edges.
+            Sum of the absolute, or of the signed, partial correlations of a variable's pairs.
         level : float, default 0.95
             Level of the intervals.
 
@@ -110,13 +128,13 @@ class NetworkBootstrap(ReprMixin):
             central).
         """
         values = self._centralities(measure)
-        low, high = self._percentiles(values[1:], level)
+        estimate, low, high = self._corrected(values, level)
         ranks = (-np.abs(values[1:])).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable") + 1.0
         parts = [
             {
                 "class": name,
                 "variable": self.variable_names,
-                measure: values[0, :, k],
+                measure: estimate[:, k],
                 "low": low[:, k],
                 "high": high[:, k],
                 "rank": ranks[:, :, k].mean(axis=0),
@@ -127,6 +145,36 @@ class NetworkBootstrap(ReprMixin):
 
         frame = pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
         return frame.sort_values(["class", "rank"], kind="stable", ignore_index=True)
+
+    def centrality_differences(self, measure: str = "strength", *, level: float = 0.95) -> pd.DataFrame:
+        """Table of the differences of a centrality between each two classes, smallest p-value first.
+
+        Parameters
+        ----------
+        measure, level
+            As in `centrality`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `class1`, `class2`, `variable`, `difference`, `low`, `high`, `p_value` (normal, with the standard
+            error over the resamples), `q_value` (over the variables of a comparison).
+        """
+        import pandas as pd
+
+        values = self._centralities(measure)
+        parts = []
+        for a, b in combinations(range(len(self.class_names)), 2):
+            change = values[:, :, a] - values[:, :, b]
+            estimate, low, high = self._corrected(change, level)
+            error = change[1:].std(axis=0, ddof=1)
+            p = 2.0 * stats.norm.sf(np.abs(estimate) / np.where(error > 0, error, np.inf))
+            columns = {"difference": estimate, "low": low, "high": high, "p_value": p, "q_value": q_values(p, len(p))}
+            names = {"class1": self.class_names[a], "class2": self.class_names[b], "variable": self.variable_names}
+            parts.append(pd.DataFrame({**names, **columns})[error > 0])
+        if not parts:
+            raise InputError("Differences are between classes, and there is only one: give labels y.", "y")
+        return pd.concat(parts).sort_values("p_value", kind="stable", ignore_index=True)
 
     def hubs(self, n: int = 5, measure: str = "strength") -> pd.DataFrame:
         """Table of the hubs: fraction of the resamples in which a variable is among the `n` most central of its class.
@@ -155,16 +203,22 @@ class NetworkBootstrap(ReprMixin):
     def _parts(self) -> list[Any]:
         counts = zip(self.class_names, self.edge.sum(axis=0).tolist(), strict=True)
         edges = ", ".join(f"{name} {count}" for name, count in counts)
-        return [f"Edges found again in {self.n_resamples} resamples, of the data's: {edges}", self.edges()]
+        return [f"Edges by class: {edges}; rediscovered in {self.n_resamples} resamples (found)", self.edges()]
 
     def _centralities(self, measure: str) -> FloatArray:
-        """(B + 1, p, K): sums over the edges of each variable."""
+        """(B + 1, p, K): sums over the common pairs of each variable."""
         check_choice("measure", measure, MEASURES)
         m, p = len(self.rows), len(self.variable_names)
         ends = np.concatenate([self.rows, self.columns]), np.tile(np.arange(m), 2)
         incidence = sparse.csr_array((np.ones(2 * m), ends), shape=(p, m))
-        values = np.where(self.edge, np.abs(self.rho) if measure == "strength" else self.rho, 0.0)
+        sign = np.sign(np.where(self.edge, self.rho[0], self.pooled_sign[:, None]))
+        values = np.where(self.common[:, None], self.rho * (sign if measure == "strength" else 1.0), 0.0)
         return np.stack([incidence @ draw for draw in values])
+
+    def _corrected(self, values: FloatArray, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Estimate less its bootstrap bias, and the ends of the basic bootstrap interval."""
+        low, high = self._percentiles(values[1:], level)
+        return 2.0 * values[0] - values[1:].mean(axis=0), 2.0 * values[0] - high, 2.0 * values[0] - low
 
     def _percentiles(self, draws: FloatArray, level: float) -> FloatArray:
         return np.quantile(draws, [0.5 - check_level(level) / 2.0, 0.5 + level / 2.0], axis=0)
@@ -212,8 +266,9 @@ def bootstrap_network(
 
     Notes
     -----
-    Edges are chosen on the data; centralities are sums over those edges. Intervals of T by bootstrap cover a little
-    less (.92 at p = 30, n = 100) than those of `infer`, which are to be preferred for single edges.
+    Edges are chosen on the data; centralities are sums over the pairs with a significant
+    pooled effect. Intervals of T by bootstrap
+    cover a little less (.92 at p = 30, n = 100) than those of `infer`, which are to be preferred for single edges.
 
     Examples
     --------
@@ -233,21 +288,28 @@ def bootstrap_network(
     data = read_inference_data(X, y, **options)
     observed = infer(X, y, weights=weights, penalty_multiplier=penalty_multiplier, keep="all", **options)
     edge = observed.q_values <= check_rate(fdr)
-    pairs = np.flatnonzero(edge.any(axis=1))
     estimates = observed.estimates
+    effect, p_pooled = pooled_effect(estimates.z, estimates.error, estimates.degrees)
+    # Pairs of opposite signs have no pooled effect; with equal signs, edges of two classes have one anyway.
+    common = (q_values(p_pooled, len(p_pooled)) <= fdr) | (edge.sum(axis=1) >= 2)
+    pairs = np.flatnonzero(edge.any(axis=1) | common)
     # Rediscovery: the p-value in the resample is at most the largest p-value of a discovery in the data.
     limit = np.where(edge, observed.p_values, 0.0).max(axis=0)
     seeds = check_random_state(random_state).randint(0, 2**31 - 1, size=n_resamples)
 
-    estimator = Estimator(data.sizes, class_weights(data.source, data.sizes, weights), penalty_multiplier)
+    sizes = data.sizes if data.recomputed is None else data.effective_sample_size  # as in the support step of `infer`
+    class_weight = class_weights(data.source, sizes, weights)
+    estimator = Estimator(sizes, class_weight, penalty_multiplier, data.dilution)
     summary = _RediscoverySummary(pairs, estimates.z[pairs], estimates.error[pairs], estimates.degrees, limit)
     drawn = estimator.estimate(
-        _Resamples(data.scores, data.subjects, seeds), summary, Tracker(callback, n_resamples), workers
+        _Resamples(data.units_drawn, data.subjects, seeds), summary, Tracker(callback, n_resamples), workers
     )
     return NetworkBootstrap(
         rho=np.stack([np.tanh(estimates.z[pairs]), *(values for values, _ in drawn)]),
         edge=edge[pairs],
         detection_rate=np.mean([rediscovered for _, rediscovered in drawn], axis=0),
+        common=common[pairs],
+        pooled_sign=np.sign(effect[pairs]),
         rows=estimates.rows[pairs],
         columns=estimates.columns[pairs],
         n_resamples=n_resamples,
@@ -260,7 +322,7 @@ def bootstrap_network(
 class _Resamples:
     """Bootstrap samples of every class, by the number of their seed."""
 
-    scores: list[FloatArray]
+    units: Recomputed | Scores
     subjects: list[IntArray] | None
     seeds: IntArray
     stage = "resamples"
@@ -269,8 +331,8 @@ class _Resamples:
         return len(self.seeds)
 
     def __call__(self, number: int) -> list[FloatArray]:
-        rows = resample(self.subjects, [len(Z) for Z in self.scores], np.random.default_rng(self.seeds[number]))
-        return [Z[drawn] for Z, drawn in zip(self.scores, rows, strict=True)]
+        rng = np.random.default_rng(self.seeds[number])
+        return self.units.take(resampled_rows(self.subjects, self.units.sizes, rng))
 
 
 @dataclass(frozen=True)

@@ -8,29 +8,27 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import helmert
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count, listed
 from jointglasso.data import CovarianceSource, SampleCovariance
-from jointglasso.data.checks import InputError, check_choice
+from jointglasso.data.checks import InputError
 from jointglasso.data.dependence import warn_if_dependent
 from jointglasso.data.effects import by_class, complete_rows, without_effects
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples, read_samples
 from jointglasso.errors import argument
+from jointglasso.inference.combinations import MISSING, check_combination
+from jointglasso.inference.recomputed import Recomputed, Scores, original_scores, resampled_rows
 from jointglasso.selection.em import imputed
-
-#: Associations with standard errors; those of "mixed" come from resamples and are available in `infer` only.
-ASSOCIATIONS = ("pearson", "nonparanormal", "mixed")
 
 #: Minimum number of samples of a class (less covariates) and of subjects: standard errors are unusable below it.
 FEWEST = 8
 
-#: Resamples for the standard errors of polychoric and polyserial correlations, and the maximum number of variables:
-#: the time grows with the number of pairs.
-RESAMPLES, MOST_ORDINAL = 60, 150
+#: Resamples for the standard errors of correlations that are recomputed, and the maximum number of variables: of
+#: polychoric correlations, whose time grows with the number of pairs, and of others.
+RESAMPLES, MOST_ORDINAL, MOST_RECOMPUTED = 60, 150, 600
 
 #: Imputations of each sample with missing values.
 COPIES = 20
@@ -52,6 +50,8 @@ class InferenceData:
     """(p, p) of each class: n_k over the number of samples with both values of a pair; None without missing values."""
     bootstrap_deviations: list[FloatArray] | None = None
     """(B, p, p) of each class: bootstrap correlations less their mean; None where the scores give standard errors."""
+    recomputed: Recomputed | None = None
+    """How to recompute the correlations of resamples; None where the scores have them."""
     notes: tuple[str, ...] = ()
     """Remarks about the correlations for the report."""
     covariates: tuple[str, ...] = ()
@@ -84,6 +84,11 @@ class InferenceData:
         return self.source.class_names
 
     @property
+    def units_drawn(self) -> Recomputed | Scores:
+        """Samples from which bootstrap samples and permutations are drawn."""
+        return Scores(self.scores) if self.recomputed is None else self.recomputed
+
+    @property
     def n_variables(self) -> int:
         """Number of variables p."""
         return self.source.n_variables
@@ -97,36 +102,16 @@ class InferenceData:
 
 
 def read_inference_data(
-    X: Any, y: Any, *, association: str, missing: str, groups: Any, covariates: Any, em: bool = False
+    X: Any, y: Any, *, association: str, missing: str, groups: Any, covariates: Any, permutations: bool = False
 ) -> InferenceData:
     """Read samples, regress out covariates within every class, and standardise.
 
-    `em` allows ``missing="em"`` and ``association="mixed"`` (standard errors from resamples), as in `infer`.
+    Refuses combinations without standard errors first (`check_combination`).
     """
-    if association == "spearman" or (association == "mixed" and not em):
-        where = "" if association == "spearman" else " here (infer has them)"
-        raise InputError(
-            f"{argument('association', association)} has no standard errors{where}: take 'nonparanormal', which sees "
-            "ranks.",
-            "association",
-        )
-    check_choice("association", association, ASSOCIATIONS)
-    if association == "mixed" and (covariates is not None or missing == "em"):
-        what = argument("covariates") if covariates is not None else argument("missing", "em")
-        raise InputError(
-            f"{what} does not go with {argument('association', 'mixed')}, whose answers are categories: leave one out.",
-            "association",
-        )
-    if missing == "pairwise":
-        other = "'complete' or 'em'" if em else "'complete'"
-        raise InputError(
-            f"{argument('missing', 'pairwise')} has no standard errors (a test of level 0.05 rejects 10 to 19 % of "
-            f"true hypotheses): take {other}, or fill the values in.",
-            "missing",
-        )
-    offered = ("refuse", "complete", "em") if em and association != "mixed" else ("refuse", "complete")
-    check_choice("missing", missing, offered)
+    check_combination(association, missing, groups=groups, covariates=covariates, permutations=permutations)
     samples = read_samples(X, y)
+    without_em = permutations or association in ("mixed", "spearman")
+    offered = [word for word in MISSING if word != "em" or not without_em]
     if groups is None:
         warn_if_dependent(samples)
     beside = [by_class("groups", groups, samples), by_class("covariates", covariates, samples)]
@@ -137,17 +122,16 @@ def read_inference_data(
         sizes = sizes - n_directions
     covariate_names = () if covariate_tables is None else _covariate_names(covariate_tables[0])
     _require_varying(samples, residuals)
-    if (
-        covariate_tables is not None and association == "nonparanormal"
-    ):  # regression of skewed values is sensitive to outliers
-        residuals, _ = _regress_out(
-            samples.with_parts([NormalScores(X).scores for X in samples.matrices]), covariate_tables
-        )
+    if covariate_tables is not None and association != "pearson":  # skewed values have outliers in regressions
+        scored = samples.with_parts([NormalScores(X).scores for X in samples.matrices])
+        residuals, _ = _regress_out(scored, covariate_tables)
     samples = residuals
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
-    if association == "mixed":
-        return _resampled(samples, sizes, beside[0])
-    if any(np.isnan(X).any() for X in samples.matrices):
+    incomplete = any(np.isnan(X).any() for X in samples.matrices)
+    if association in ("mixed", "spearman") or (incomplete and missing == "pairwise"):
+        recomputed = Recomputed(samples, Preparation(association=association, missing=missing))
+        return replace(_resampled(recomputed, sizes, beside[0]), covariates=covariate_names)
+    if incomplete:
         return replace(_imputed(samples, sizes, beside[0], association), covariates=covariate_names)
     source: Any = Preparation(association=association)(samples).source
     # `SampleCovariance.content` holds the scores: variables in rows, scaled to unit norm.
@@ -158,31 +142,31 @@ def read_inference_data(
     return data
 
 
-def _resampled(samples: Samples, sizes: FloatArray, subjects: list[Any] | None) -> InferenceData:
-    """Polychoric and polyserial correlations, scores that reproduce them, and their bootstrap deviations."""
-    p = samples.n_variables
-    if p > MOST_ORDINAL:
+def _resampled(recomputed: Recomputed, sizes: FloatArray, subjects: list[Any] | None) -> InferenceData:
+    """Correlations that no scores have, artificial scores that reproduce them, and their bootstrap deviations."""
+    samples, preparation = recomputed.samples, recomputed.preparation
+    p, most = samples.n_variables, MOST_ORDINAL if preparation.association == "mixed" else MOST_RECOMPUTED
+    if p > most:
         raise InputError(
-            f"{argument('association', 'mixed')} takes too long for {p} variables, since standard errors come from "
-            f"resamples: choose at most {MOST_ORDINAL} of them.",
+            f"Standard errors from resamples, as with {argument('association', preparation.association)} and "
+            f"{argument('missing', preparation.missing)}, take too long for {p} variables: choose at most {most} of "
+            f"them, or take {argument('association', 'nonparanormal')} with {argument('missing', 'complete')}.",
             "association",
         )
-    preparation = Preparation(association="mixed")
+    pairs = [_pair_counts(X).min() for X in samples.matrices]
+    _require_enough(np.array(pairs, dtype=float), samples.class_names, "samples that have both values of some pair")
     prepared = preparation(samples)
     _require_distinct(prepared.source)
-    data = InferenceData(prepared.source, [], sizes, subjects, notes=prepared.notes)
+    data = InferenceData(prepared.source, [], sizes, subjects, recomputed=recomputed, notes=prepared.notes)
     if subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
     drawn: list[list[FloatArray]] = [[] for _ in sizes]
     for number in range(RESAMPLES):
-        rng = np.random.default_rng(number)
-        rows = resample(data.subjects, samples.sizes.tolist(), rng)
-        source = preparation.for_resamples()(samples.take(rows)).source
-        for k, matrices in enumerate(drawn):
-            matrices.append(source.tile(k, slice(0, p), slice(0, p)))
-    scores = [_scores_with(prepared.source.tile(k, slice(0, p), slice(0, p))) for k in range(len(sizes))]
+        rows = resampled_rows(data.subjects, recomputed.sizes, np.random.default_rng(number))
+        for matrices, R in zip(drawn, recomputed.correlations(samples.take(rows)), strict=True):
+            matrices.append(R)
     changes = [np.array(matrices) - np.mean(matrices, axis=0) for matrices in drawn]
-    return replace(data, scores=scores, bootstrap_deviations=changes)
+    return replace(data, scores=original_scores(prepared.source), bootstrap_deviations=changes)
 
 
 def _require_distinct(source: CovarianceSource) -> None:
@@ -202,24 +186,11 @@ def _require_distinct(source: CovarianceSource) -> None:
             )
 
 
-def _scores_with(R: FloatArray) -> FloatArray:
-    """(p + 1, p): centred columns whose correlations are `R`."""
-    values, vectors = np.linalg.eigh(R)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return np.asarray(np.sqrt(len(R) + 1.0) * helmert(len(R) + 1).T @ root)
-
-
-def resample(subjects: list[IntArray] | None, sizes: list[int], rng: np.random.Generator) -> list[IntArray]:
-    """Bootstrap rows of each class, drawn with replacement; by subject where `subjects` are known."""
-    if subjects is None:
-        return [rng.integers(0, n, n) for n in sizes]
-    return [_draw_subjects(class_subjects, rng) for class_subjects in subjects]
-
-
-def _draw_subjects(subjects: IntArray, rng: np.random.Generator) -> IntArray:
-    drawn = rng.integers(0, subjects.max() + 1, subjects.max() + 1)
-    rows: IntArray = np.concatenate([np.flatnonzero(subjects == subject) for subject in drawn])
-    return rows
+def _pair_counts(X: FloatArray) -> FloatArray:
+    """(p, p): number of samples with both values of each pair."""
+    present = (~np.isnan(X)).astype(float)
+    counts: FloatArray = present.T @ present
+    return counts
 
 
 def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, association: str) -> InferenceData:
@@ -233,11 +204,10 @@ def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, as
         scores, scale="correlation", class_names=samples.class_names, variable_names=samples.variable_names
     )
     labels_by_class = [np.arange(len(X)) for X in samples.matrices] if subjects is None else subjects
-    present = [(~np.isnan(X)).astype(float) for X in samples.matrices]
-    gain = [len(mask) / np.maximum(mask.T @ mask, 1.0) for mask in present]
+    gain = [len(X) / np.maximum(_pair_counts(X), 1.0) for X in samples.matrices]
     data = InferenceData(source, scores, sizes, [np.repeat(labels, COPIES) for labels in labels_by_class], gain)
     _require_enough(data.units, samples.class_names, "subjects (groups)")
-    smallest = np.array([len(mask) / factor.max() for mask, factor in zip(present, gain, strict=True)])
+    smallest = np.array([len(X) / factor.max() for X, factor in zip(samples.matrices, gain, strict=True)])
     _require_enough(smallest, samples.class_names, "samples that have both values of some pair")
     return data
 

@@ -16,6 +16,7 @@ from jointglasso.inference.standard_errors import (
     all_factors,
     at_least_of_its_variables,
     factors,
+    mean_of_factors,
     moderated,
     resampled_factors,
 )
@@ -84,7 +85,8 @@ def degrees_of_freedom(data: InferenceData, se: str) -> FloatArray:
 def mean_factor(residuals: Residuals, subjects: IntArray | None) -> float:
     """Mean variance factor g (relative to Gaussian data) of a class, over a random sample of pairs."""
     i, j = sampled_pairs(residuals.n_variables, SAMPLED)
-    return float(factors(residuals, i, j, residuals.pairs(i, j), subjects).mean())
+    rho = residuals.pairs(i, j)
+    return mean_of_factors(factors(residuals, i, j, rho, subjects), rho)
 
 
 def choose_limit(data: InferenceData, residuals: list[Residuals]) -> float | None:
@@ -123,8 +125,8 @@ def _all_pairs_of_class(
         g = resampled_factors(residuals, rho, data.bootstrap_deviations[k], data.sizes[k])
     else:
         g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
-    p = len(g)
-    mean = float((g.sum() - np.trace(g)) / max(1, p * (p - 1)))
+    upper = _every_pair(len(g))
+    mean = mean_of_factors(g[upper], rho[upper])
     return (
         rho,
         (moderated(g, mean) if data.bootstrap_deviations is None else at_least_of_its_variables(g)) * lower_bound,

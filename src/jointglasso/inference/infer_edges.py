@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
+from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_choice, check_positive, known_arguments
 from jointglasso.engine import solve
 from jointglasso.errors import argument
+from jointglasso.inference.combinations import check_combination
 from jointglasso.inference.data import COPIES, InferenceData, read_inference_data
 from jointglasso.inference.desparsified import Residuals
-from jointglasso.inference.estimates import choose_limit, estimate, mean_factor
+from jointglasso.inference.estimates import Estimates, choose_limit, estimate, mean_factor
 from jointglasso.inference.result import Inference
+from jointglasso.inference.standard_errors import LARGEST_RHO
 from jointglasso.inference.support import Support, find_support, refitted
 from jointglasso.selection.solves import solve_options
 
@@ -23,6 +28,17 @@ HEAVY = 5.0
 ENOUGH = 100
 
 STANDARD_ERRORS = ("moderated", "gaussian")
+
+#: Partial correlation that must be detectable on its own at a false discovery rate of `RATE`; else there is a warning.
+DETECTABLE, RATE = 0.75, 0.1
+
+#: Partial correlation for which the warning names a number of variables.
+STRONG = 0.6
+
+
+class InferenceWarning(UserWarning):
+    """Too few samples of a class for its number of variables: the message says what can still be found."""
+
 
 _MISSING = (
     f"Missing values were drawn {COPIES} times from what the other values of their sample say under the network (EM); "
@@ -58,11 +74,11 @@ def infer(
         Samples in rows, as a NumPy array or a pandas, polars or pyarrow table.
     y : sequence of n labels, optional
         Class of each row; one class without it.
-    association : {"nonparanormal", "pearson", "mixed"}
+    association : {"nonparanormal", "pearson", "spearman", "mixed"}
         Correlations of normal scores, valid for skewed and heavy-tailed margins at a cost of 4 % of the power on
         Gaussian data, or Pearson's, which are sensitive to outliers (reported in the notes). "mixed" is for ordinal
-        data such as questionnaires: polychoric and polyserial correlations of the latent Gaussian variables, with
-        standard errors from resamples.
+        data such as questionnaires: polychoric and polyserial correlations of the latent Gaussian variables. Standard
+        errors of the last two come from resamples.
     se : {"moderated", "gaussian"}
         Standard errors estimated from the data, or those of Gaussian data, which are too small for heavy tails.
     groups : sequence of n labels, or dict by class, optional
@@ -70,9 +86,10 @@ def infer(
     covariates : table with n rows, or dict of tables by class, optional
         Batches, age and the like, regressed out within every class. Text and categorical columns are coded by
         indicators.
-    missing : {"refuse", "complete", "em"}
-        Refuse missing values, drop incomplete samples, or use EM with multiple imputation (20 draws per incomplete
-        sample); standard errors include the missing information. Values must be missing at random.
+    missing : {"refuse", "complete", "pairwise", "em"}
+        Refuse missing values, drop incomplete samples, use for each pair the samples that have both values (standard
+        errors from resamples), or use EM with multiple imputation (20 draws per incomplete sample). Standard errors
+        include the missing information. Values must be missing at random, for "pairwise" completely at random.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
         Class weights of the support step; ``sqrt(n_k / mean n)`` by default.
     support : Solution or sequence of K matrices, optional
@@ -113,17 +130,15 @@ def infer(
     0
     """
     check_choice("se", se, STANDARD_ERRORS)
-    if groups is not None and se == "gaussian":
-        raise InputError("se='gaussian' holds for independent samples only: leave it out where groups are given.", "se")
-    if association == "mixed" and se == "gaussian":
-        raise InputError("se='gaussian' does not hold for answers in categories: leave it out.", "se")
+    check_combination(association, missing, groups=groups, covariates=covariates, se=se)
     limit = _check_keep(keep)
-    data = read_inference_data(
-        X, y, association=association, missing=missing, groups=groups, covariates=covariates, em=True
-    )
-    if (data.dilution is not None or data.bootstrap_deviations is not None) and isinstance(limit, float):
-        why = argument("missing", "em") if data.bootstrap_deviations is None else argument("association", "mixed")
-        raise InputError(f"keep: with {why} the tables hold all pairs; leave it out.", "keep")
+    data = read_inference_data(X, y, association=association, missing=missing, groups=groups, covariates=covariates)
+    if (data.dilution is not None or data.recomputed is not None) and isinstance(limit, float):
+        raise InputError(
+            f"keep={limit:g}: with {argument('association', association)} and {argument('missing', missing)} the "
+            "tables hold all pairs; leave it out.",
+            "keep",
+        )
     if data.n_variables < 2:
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     if support is None:
@@ -135,12 +150,16 @@ def infer(
     if limit == "auto":
         limit = choose_limit(data, residuals)
     estimates = estimate(data, residuals, se, None if limit == "all" else limit)
+    few = _few_samples(data, residuals, estimates)
+    for note in few:
+        warnings.warn(note, InferenceWarning, stacklevel=2)
     return Inference(
         class_names=data.class_names,
         variable_names=data.source.variable_names,
         sizes=data.sizes,
-        se=se if groups is None else "by subject",
+        se="by subject" if groups is not None else "resampled" if data.recomputed is not None else se,
         association=association,
+        missing=missing,
         support_edges=tuple(len(part.rows) for part in residuals),
         diagonals=[part.diagonal for part in residuals],
         estimates=estimates,
@@ -148,10 +167,10 @@ def infer(
         notes=(
             *data.notes,
             *support_fit.notes,
-            *_floored(data, residuals),
-            *(_heavy_tails(data) if association == "pearson" else ()),
+            *few,
+            *(_heavy_tails(data) if association == "pearson" and data.recomputed is None else ()),
             *([] if data.dilution is None else [_MISSING]),
-            *(() if data.bootstrap_deviations is None else _low_information(data)),
+            *(_low_information(data) if association == "mixed" else ()),
         ),
         covariates=data.covariates,
     )
@@ -215,14 +234,33 @@ def _low_information(data: InferenceData) -> list[str]:
     ]
 
 
-def _floored(data: InferenceData, residuals: list[Residuals]) -> list[str]:
-    """Notes about classes with variables whose T_ii was raised to its lower bound."""
+def _few_samples(data: InferenceData, residuals: list[Residuals], estimates: Estimates) -> list[str]:
+    """Notes about classes with too few samples: what can be found, and estimates that are not usable."""
+    n_pairs = data.n_variables * (data.n_variables - 1) // 2
     out = []
-    for name, part in zip(data.class_names, residuals, strict=True):
+    for k, (name, part) in enumerate(zip(data.class_names, residuals, strict=True)):
+        error, freedom = float(np.median(estimates.error[:, k])), float(estimates.degrees[k])
+        smallest = float(np.tanh(stats.t.isf(0.5 * RATE / n_pairs, freedom) * error))
+        text = []
+        if smallest > DETECTABLE:
+            tests = RATE / (2.0 * stats.t.sf(np.arctanh(STRONG) / error, freedom))
+            text.append(
+                f"for a partial correlation to be significant by itself at a false discovery rate of {RATE:g} it must "
+                f"exceed {smallest:.2f} among {n_pairs:,} pairs ({STRONG:g} with "
+                f"{max(2, int(np.sqrt(2.0 * tests)))} variables)"
+            )
+        outside = int((np.abs(np.tanh(estimates.z[:, k])) > LARGEST_RHO).sum())
+        if outside:
+            text.append(f"the estimates of {count(outside, 'pair')} leave (-1, 1) and have no usable interval")
         if len(part.floored):
             first = data.source.variable_names[int(part.floored[0])]
+            text.append(
+                f"the support is too dense at {count(len(part.floored), 'variable')}, the first {first!r}, whose "
+                "intervals are not valid"
+            )
+        if text:
             out.append(
-                f"Class {name!r}: the support is too dense for its samples at {len(part.floored)} variables (the first "
-                f"is {first!r}); do not believe their intervals."
+                f"Class {name!r} has {data.sizes[k]:g} samples for {data.n_variables:,} variables: {'; '.join(text)}. "
+                "Choose fewer variables (without use of the class labels), or leave the class out."
             )
     return out

@@ -28,6 +28,7 @@ _KINDS = {
     "nonparanormal": "Correlations of normal scores (association='nonparanormal')",
     "pearson": "Pearson's correlations of the values as they are",
     "mixed": "Polychoric and polyserial correlations (association='mixed')",
+    "spearman": "Latent correlations from Spearman's (association='spearman')",
 }
 
 
@@ -42,9 +43,10 @@ class Inference(ReprMixin):
     sizes : array (K,)
         Samples of each class, less the covariates that were regressed out.
     se : str
-        "moderated" or "gaussian"; "by subject" where samples belong to subjects.
-    association : str
-        "nonparanormal", "pearson" or "mixed".
+        "moderated" or "gaussian"; "by subject" where samples belong to subjects, "resampled" where correlations are
+        recomputed in resamples.
+    association, missing : str
+        As in the call of `infer`.
     support_edges : tuple of int
         Pairs of the support step in each class.
     diagonals : list of arrays (p,)
@@ -89,6 +91,7 @@ class Inference(ReprMixin):
     solution: Solution | None
     notes: tuple[str, ...]
     covariates: tuple[str, ...] = ()
+    missing: str = "refuse"
 
     @property
     def n_classes(self) -> int:
@@ -121,6 +124,10 @@ class Inference(ReprMixin):
         """Partial correlations of the kept pairs and both ends of their intervals, arrays (m, K)."""
         z, half = self.estimates.z, self._half_widths(level)
         return np.tanh(z), np.tanh(z - half), np.tanh(z + half)
+
+    def difference_intervals(self, a: int, b: int, level: float = 0.95) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Differences (m,) of the partial correlations of the classes a and b, and both ends of their intervals."""
+        return tests.difference_interval(self.estimates.z[:, [a, b]], self._half_widths(level)[:, [a, b]])
 
     def leading(self, fdr: float, n: int) -> IntArray:
         """Positions of up to `n` kept pairs that are an edge in some class, smallest p-value first."""
@@ -175,12 +182,12 @@ class Inference(ReprMixin):
             Columns `class1`, `class2`, `variable1`, `variable2`, `difference`, `low`, `high`, `p_value`, `q_value`.
         """
         self._require_classes("Differences")
-        estimates, half = self.estimates, self._half_widths(level)
+        estimates = self.estimates
         pairs = [(a, b) for a in range(self.n_classes) for b in range(a + 1, self.n_classes)]
         parts = []
         for a, b in pairs:
             both = [a, b]
-            difference, low, high = tests.difference_interval(estimates.z[:, both], half[:, both])
+            difference, low, high = self.difference_intervals(a, b, level)
             p = tests.difference_p_values(estimates.z[:, both], estimates.error[:, both], self._degrees[both])
             values = (difference, low, high, p, q_values(p, self.n_pairs))
             parts.append(dict(zip(("difference", "low", "high", "p_value", "q_value"), values, strict=True)))
@@ -262,25 +269,34 @@ class Inference(ReprMixin):
 
     def method(self, fdr: float = 0.1) -> str:
         """Description of the method and the numbers of discoveries, as text for a paper."""
-        kinds = {"nonparanormal": " of normal scores", "mixed": " of the Gaussian variables behind ordinal answers"}
+        kinds = {
+            "nonparanormal": " of normal scores",
+            "mixed": " of the latent Gaussian variables of ordinal data",
+            "spearman": " from Spearman's rank correlations",
+        }
         scores = kinds.get(self.association, "")
         sizes = ", ".join(f"{name}: n = {size:g}" for name, size in zip(self.class_names, self.sizes, strict=True))
         errors = {
             "moderated": "standard errors estimated from the influence of single samples and moderated across pairs",
             "gaussian": "standard errors of Gaussian data",
-            "by subject": "standard errors from the influence of whole subjects, moderated across pairs",
+            "by subject": "standard errors from the influence of subjects, moderated across pairs",
+            "resampled": "standard errors from bootstrap resamples",
         }[self.se]
-        if self.association == "mixed":
-            errors = "standard errors from resamples, moderated across pairs"
         classes = f"{self.n_classes} classes ({sizes})" if self.n_classes > 1 else f"one class (n = {self.sizes[0]:g})"
         between = ", differences between classes by Welch's test of Fisher-transformed partial correlations"
+        missing_words = {
+            "complete": ", samples with missing values left out,",
+            "pairwise": ", each pair from the samples that have both values,",
+            "em": ", missing values drawn under the network (EM),",
+        }.get(self.missing, "")
         adjusted = f", adjusted for {', '.join(self.covariates)} within classes," if self.covariates else ""
+        lasso = "joint graphical lasso (group penalty, lambda = sqrt(max(log p, 2 log(p / 5)) / n))"
         return (
-            f"Partial correlations{scores} between {len(self.variable_names)} variables in {classes}{adjusted} were "
-            "estimated by desparsified maximum likelihood on the support of a joint graphical lasso (group penalty, "
-            f"lambda = sqrt(max(log p, 2 log(p / 5)) / n)), with {errors}{between if self.n_classes > 1 else ''}, and "
+            f"Partial correlations{scores} between {len(self.variable_names)} variables in {classes}{missing_words}"
+            f"{adjusted} were estimated by desparsified maximum likelihood on the support of a {lasso}, with {errors}"
+            f"{between if self.n_classes > 1 else ''}, and "
             f"false discovery rates by Benjamini and Hochberg's procedure (threshold {fdr:g}; jointglasso "
-            f"{__version__}). Found at this rate were {self._counted(fdr)}."
+            f"{__version__}). Significant at this rate were {self._counted(fdr)}."
         )
 
     def _counted(self, fdr: float) -> str:

@@ -15,6 +15,9 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.inference.desparsified import PIECE, Residuals
 
+#: Partial correlations beyond this are left out of the mean factor of a class.
+LARGEST_RHO = 0.99
+
 
 def all_factors(residuals: Residuals, rho: FloatArray, subjects: IntArray | None = None) -> FloatArray:
     """Factor g of every pair (p, p): by matrix products off the support, from influences on it.
@@ -93,6 +96,16 @@ def influence(v_i: FloatArray, v_j: FloatArray, r: FloatArray, rho: FloatArray) 
         e /= np.where(size > 0, size, 1.0)[:, None]
     values: FloatArray = e_i * e_j - 0.5 * rho[:, None] * (e_i**2 + e_j**2)
     return values
+
+
+def mean_of_factors(g: FloatArray, rho: FloatArray) -> float:
+    """Mean factor over the pairs (m,) whose estimate lies well inside (-1, 1).
+
+    With far fewer samples than variables single estimates leave (-1, 1); their factors, divided by ``(1 - rho^2)^2``,
+    are without bound, and with them every standard error of the class would be.
+    """
+    inside = np.abs(rho) < LARGEST_RHO
+    return float(g[inside].mean()) if inside.any() else float(g.mean())
 
 
 def moderated(g: FloatArray, mean: float) -> FloatArray:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
 
 
-#: Kinds of change from the first class to the second, indexed by code.
-CHANGES = ("size", "only first", "only second", "sign")
+#: Kinds of change of the estimates from the first class to the second, indexed by code.
+CHANGES = ("size", "only first", "only second", "opposite signs")
 
-#: Columns of a table of tests; `q_value` is optional, and so are the classes where there are two.
-_TESTED = ("variable1", "variable2", "class1", "class2", "p_value", "q_value")
+#: Columns of a table of tests; required are the variables, `p_value` and, for more than two classes, the classes.
+_TESTED = ("variable1", "variable2", "class1", "class2", "estimated_difference", "low", "high", "p_value", "q_value")
 
 
 def class_pairs(networks: JointNetworks, class1: str | None, class2: str | None) -> list[tuple[int, int]]:
@@ -72,14 +72,18 @@ def difference_table(networks: JointNetworks, pairs: Sequence[tuple[int, int]], 
         }
         parts.append(pd.DataFrame(columns))
     table = pd.concat(parts, ignore_index=True)
+    table["tested"] = False
+    by = -table["difference"].abs()
     if tested is not None:
-        table = table.merge(_tests(tested, networks), how="left", on=["class1", "class2", "variable1", "variable2"])
-    order = np.argsort(-table["difference"].abs().to_numpy(), kind="stable")
-    return table.iloc[order].reset_index(drop=True)
+        keys = ["class1", "class2", "variable1", "variable2"]
+        table = table.merge(_tests(tested, networks), how="left", on=keys)
+        table["tested"] = table["p_value"].notna()
+        by = table["p_value"].fillna(np.inf)
+    return table.iloc[np.argsort(by.to_numpy(), kind="stable")].reset_index(drop=True)
 
 
 def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
-    """Columns class1, class2, variable1, variable2, p_value and, where the tests have it, q_value.
+    """Columns class1, class2, variable1, variable2, p_value and, where the tests have them, interval and q_value.
 
     Every pair is listed in both orders of the classes and of its variables.
     """
@@ -94,6 +98,7 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
     except AttributeError:
         problem = f"tested must be a result of infer or a data frame, not {type(tested).__name__}."
         raise InputTypeError(problem, "tested") from None
+    table = table.rename(columns={"difference": "estimated_difference"})
     out = table[[word for word in _TESTED if word in table]].copy()
     if "class1" not in out:
         if networks.n_classes > 2:
@@ -106,10 +111,12 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
     missing = [name for name in ("variable1", "variable2", "p_value") if name not in out]
     if missing:
         raise InputError(f"tested has no column {missing[0]!r}: give a result of infer.", "tested")
-    swapped = out.rename(columns={"class1": "class2", "class2": "class1"})
+    swapped = out.rename(columns={"class1": "class2", "class2": "class1", "low": "high", "high": "low"})
+    for name in {"estimated_difference", "low", "high"} & set(out):
+        swapped[name] = -swapped[name]
     turned = pd.concat([out, swapped]).rename(columns={"variable1": "variable2", "variable2": "variable1"})
     keys = ["class1", "class2", "variable1", "variable2"]
-    return pd.concat([out, swapped, turned]).drop_duplicates(keys)
+    return pd.concat([out, swapped, turned])[list(out)].drop_duplicates(keys)
 
 
 def steps_table(networks: JointNetworks) -> pd.DataFrame:

@@ -393,23 +393,26 @@ class JointNetworks:
         return tables.jaccard_table(self)
 
     def differences(self, class1: str | None = None, class2: str | None = None, *, tested: Any = None) -> pd.DataFrame:
-        """Differences of the partial correlations of two classes, largest first.
+        """Differences of the estimated partial correlations of two classes, largest first.
 
-        Edges present in both classes are included: often the largest differences are among them.
+        A difference of estimates is not a significant difference: `tested` joins the tests of `infer`. Edges present
+        in both classes are included: often the largest differences are among them.
 
         Parameters
         ----------
         class1, class2 : str, optional
             Classes to compare; all pairs by default.
         tested : Inference or DataFrame, optional
-            Tests to join to the differences, as columns `p_value` and, where available, `q_value`.
+            Tests to join to the differences, from `infer`; rows are then sorted by p-value.
 
         Returns
         -------
         pandas.DataFrame
             One row for each two classes and pair of variables that differ: `class1`, `class2`, `variable1`,
             `variable2`, `partial_correlation1`, `partial_correlation2` (0 for absent edges), `difference` (first minus
-            second) and `change` ("only first", "only second", "sign" or "size").
+            second), `change` of the estimates ("only first", "only second", "opposite signs" or "size") and `tested`,
+            False for pairs without a test. With tests of `infer` also the desparsified `estimated_difference`, its
+            interval `low`, `high`, `p_value` and `q_value`.
 
         Examples
         --------

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso._optional import require
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_count
+from jointglasso.inference.result import check_rate
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.differences import class_pairs, values_by_class
+from jointglasso.networks.differences import class_pairs, difference_table, values_by_class
 from jointglasso.networks.layout import common_layout
-from jointglasso.plots.canvas import BLUE, FAINT, INK, VERMILION, finish, new_figure, pair_names, plain, say, tidy
+from jointglasso.plots.canvas import BLUE, FAINT, INK, PALE, VERMILION, finish, new_figure, pair_names, plain, say, tidy
 from jointglasso.plots.node_labels import Scene, place_labels
 
 if TYPE_CHECKING:
@@ -28,10 +29,14 @@ def plot_differences(
     class1: str | None = None,
     class2: str | None = None,
     *,
+    tested: Any = None,
+    fdr: float = 0.1,
     top: int = 30,
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """Draw one class minus another: a network of the largest differences, and their values.
+    """Draw one class minus another: a network of the largest differences of the estimates, and their values.
+
+    Without `tested` the title says that the differences are not tested.
 
     Parameters
     ----------
@@ -39,8 +44,13 @@ def plot_differences(
         Networks to draw.
     class1, class2 : str, optional
         The classes; may be left out where there are two.
+    tested : result of `infer`, or DataFrame, optional
+        Tests of the differences, as in `JointNetworks.differences`: the pairs with the smallest p-values are drawn, and
+        those that are not significant in grey.
+    fdr : float, default 0.1
+        False discovery rate up to which a tested difference is significant.
     top : int, default 30
-        Pairs of variables to draw, those with the largest differences.
+        Pairs of variables to draw, those with the largest differences, or with the smallest p-values.
     path : str or path, optional
         File to save the figure to; the suffix determines the format.
 
@@ -68,24 +78,45 @@ def plot_differences(
     one, two = pairs[0]
     values = values_by_class(networks)[:, [one, two]]
     size = np.abs(values[:, 0] - values[:, 1])
-    chosen = np.argsort(-size, kind="stable")[: check_count("top", top)]
+    p, q = _tests_of_pairs(networks, one, two, tested)
+    chosen = np.lexsort((-size, p))[: check_count("top", top)]
     chosen = chosen[size[chosen] > 0]
+    significant = q <= check_rate(fdr)
     names = (plain(networks.class_names[one]), plain(networks.class_names[two]))
     figure = new_figure(10.5, 5.4)
     left_ax, right_ax = figure.subplots(1, 2, width_ratios=(1.35, 1))
-    left_ax.set_title(f"{names[0]} minus {names[1]}", fontsize=10, color=INK)
+    said = "estimates, not tested" if tested is None else f"{significant[size > 0].sum()} significant at FDR {fdr:g}"
+    left_ax.set_title(f"{names[0]} minus {names[1]} ({said})", fontsize=10, color=INK)
     if len(chosen) == 0:
         say(left_ax, "no difference")
         right_ax.set_visible(False)
     else:
-        _draw_values(right_ax, networks, chosen[:MAX_LISTED], values, names)
-        _draw_network(left_ax, networks, chosen, values[:, 0] - values[:, 1], names)
+        _draw_values(right_ax, networks, chosen[:MAX_LISTED], values, names, None if tested is None else q)
+        coloured = np.ones(len(q), dtype=bool) if tested is None else significant
+        _draw_network(left_ax, networks, chosen, values[:, 0] - values[:, 1], names, coloured)
     left_ax.set(xticks=[], yticks=[])
     left_ax.spines[:].set(color="#DDDDDD", linewidth=0.6)
     return finish(figure, path)
 
 
-def _draw_network(ax: Any, networks: JointNetworks, chosen: IntArray, difference: FloatArray, names: Any) -> None:
+def _tests_of_pairs(networks: JointNetworks, one: int, two: int, tested: Any) -> tuple[FloatArray, FloatArray]:
+    """P- and q-values of all pairs of the networks; 1 where there is no test."""
+    p, q = np.ones(networks.edge_list.n_pairs), np.ones(networks.edge_list.n_pairs)
+    if tested is None:
+        return p, q
+    table = difference_table(networks, [(one, two)], tested)
+    edges, n = networks.edge_list, networks.n_variables
+    keys = edges.first[edges.starts] * n + edges.second[edges.starts]
+    first, second = (np.array([networks.position(v) for v in table[f"variable{end}"]], dtype=int) for end in (1, 2))
+    index = np.searchsorted(keys, np.minimum(first, second) * n + np.maximum(first, second))
+    p[index] = table["p_value"].fillna(1.0)
+    q[index] = table["q_value" if "q_value" in table else "p_value"].fillna(1.0)
+    return p, q
+
+
+def _draw_network(
+    ax: Any, networks: JointNetworks, chosen: IntArray, difference: FloatArray, names: Any, coloured: BoolArray
+) -> None:
     edges = networks.edge_list
     ends = np.stack([edges.first[edges.starts[chosen]], edges.second[edges.starts[chosen]]], axis=1)
     shown, place_of = np.unique(ends, return_inverse=True)
@@ -93,7 +124,8 @@ def _draw_network(ax: Any, networks: JointNetworks, chosen: IntArray, difference
     size = np.abs(difference[chosen])
     places = _places(len(shown), ends, size)
     lines = places[ends]
-    colours = [BLUE if value > 0 else VERMILION for value in difference[chosen]]
+    signs = zip(difference[chosen], coloured[chosen], strict=True)
+    colours = [(BLUE if value > 0 else VERMILION) if shown_in_colour else PALE for value, shown_in_colour in signs]
     collection = require("matplotlib.collections", "plots").LineCollection
     widths = 0.8 + 3.2 * size / size.max()
     ax.add_collection(collection(lines, colors=colours, linewidths=widths, alpha=0.85, zorder=1), autolim=False)
@@ -113,7 +145,9 @@ def _draw_network(ax: Any, networks: JointNetworks, chosen: IntArray, difference
         line([], [], color=colour, linewidth=2.5, label=f"higher in {name}")
         for colour, name in zip((BLUE, VERMILION), names, strict=True)
     ]
-    ax.legend(handles=handles, frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=2)
+    if not coloured[chosen].all():
+        handles.append(line([], [], color=PALE, linewidth=2.5, label="not significant"))
+    ax.legend(handles=handles, frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=3)
 
 
 def _places(n: int, ends: IntArray, size: FloatArray) -> FloatArray:
@@ -126,8 +160,10 @@ def _places(n: int, ends: IntArray, size: FloatArray) -> FloatArray:
     return common_layout([sparse.csc_array(weights + weights.T + sparse.eye_array(n))]) * (1.0, -1.0)
 
 
-def _draw_values(ax: Any, networks: JointNetworks, chosen: IntArray, values: FloatArray, names: Any) -> None:
-    """Lines between the values in the two classes, the largest difference on top."""
+def _draw_values(
+    ax: Any, networks: JointNetworks, chosen: IntArray, values: FloatArray, names: Any, q: FloatArray | None
+) -> None:
+    """Lines between the values in the two classes, the largest difference, or the smallest p-value, on top."""
     row = np.arange(len(chosen))[::-1]
     ax.axvline(0.0, color="#CCCCCC", linewidth=0.8, zorder=0)
     ax.hlines(row, values[chosen].min(axis=1), values[chosen].max(axis=1), color=FAINT, linewidth=1.0, zorder=1)
@@ -139,9 +175,14 @@ def _draw_values(ax: Any, networks: JointNetworks, chosen: IntArray, values: Flo
             )  # fmt: skip
         ax.scatter([], [], s=26, marker=marker, color=colour, label=names[k])
     ax.scatter([], [], s=26, marker="o", facecolors="white", edgecolors=INK, label="no edge")
-    ax.set_yticks(row, pair_names(networks, chosen), fontsize=7)
+    labels = pair_names(networks, chosen)
+    if q is not None:
+        labels = [f"{name}  (q = {value:.2g})" for name, value in zip(labels, q[chosen], strict=True)]
+    ax.set_yticks(row, labels, fontsize=7)
     ax.set_xlabel("partial correlation", fontsize=8)
-    title = f"the {len(chosen)} largest differences" if len(chosen) > 1 else "the difference"
+    title = (
+        "largest differences of the estimates, not tested" if q is None else "estimates, by p-value of the difference"
+    )
     ax.set_title(title, fontsize=10, color=INK)
     ax.legend(frameon=False, fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1))
     tidy(ax)

@@ -13,6 +13,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.data.checks import check_count
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.plots.canvas import (
+    BLUE,
     FAINT,
     INK,
     PALE,
@@ -154,8 +155,8 @@ def plot_volcano(
 def plot_q_values(result: Inference, *, path: str | os.PathLike[str] | None = None) -> Figure:
     """Draw the q-values of all pairs as a matrix for each class, signed by the partial correlation.
 
-    Colour encodes ``-log10 q``, red for positive and blue for negative partial correlations, up to q = 0.001; white is
-    q = 1. Variables are ordered by hierarchical clustering.
+    Colour encodes ``-log10 q``, blue for positive and orange for negative partial correlations as in the other figures,
+    up to q = 0.001; white is q = 1. Variables are ordered by hierarchical clustering.
 
     Parameters
     ----------
@@ -187,7 +188,10 @@ def plot_q_values(result: Inference, *, path: str | os.PathLike[str] | None = No
         matrix[rows, columns] = matrix[columns, rows] = signed
     order = _order(matrices)
     figure, axes = panels(n_classes, 3.4, 3.4, beside=0.8)
-    shown = {"cmap": "RdBu_r", "vmin": -3, "vmax": 3, "interpolation": "nearest", "extent": (0, p, p, 0)}
+    colours = require("matplotlib.colors", "plots").LinearSegmentedColormap.from_list(
+        "sign", [VERMILION, "white", BLUE]
+    )
+    shown = {"cmap": colours, "vmin": -3, "vmax": 3, "interpolation": "nearest", "extent": (0, p, p, 0)}
     for ax, matrix, name in zip(axes, matrices, result.class_names, strict=True):
         image = ax.imshow(matrix[np.ix_(order, order)], **shown)
         ax.set_title(plain(name), fontsize=9, color=INK)
@@ -196,7 +200,7 @@ def plot_q_values(result: Inference, *, path: str | os.PathLike[str] | None = No
             name_cells(ax, [result.variable_names[i] for i in order], min(8.0, 170.0 / p))
     bar = figure.colorbar(image, ax=figure.axes, shrink=0.7, ticks=[-3, -2, -1, 0, 1, 2, 3])
     bar.ax.set_yticklabels(["0.001", "0.01", "0.1", "1", "0.1", "0.01", "0.001"], fontsize=8)
-    bar.set_label("q-value (blue: negative, red: positive)", fontsize=8)
+    bar.set_label("q-value (blue: positive, orange: negative)", fontsize=8)
     return finish(figure, path)
 
 

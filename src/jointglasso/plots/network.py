@@ -61,7 +61,7 @@ def plot_networks(
     top : int, optional
         Draw only the variables with most edges.
     pairs : int or "all", optional
-        Pairs of variables to draw, the strongest; by default as many as can be read, about 150.
+        Pairs of variables to draw, the strongest among `variables`; by default as many as can be read, about 150.
     isolated : bool, default False
         Include variables without an edge in any class.
     labels : {"auto", "all", "none"}, int, or sequence of str or int
@@ -94,11 +94,12 @@ def plot_networks(
     """
     _check_word("colour", colour, ("sign", "kind", "same"))
     _check_word("layout", layout, ("spring", "circle"))
-    drawn = _strong(networks, pairs)
-    shown = _restricted(drawn, variables, top, isolated)
-    if shown is None:
+    among = _among(networks, variables, top)
+    drawn = _strong(networks.subnetwork(among), pairs)
+    joined = np.arange(len(among)) if isolated else np.flatnonzero(drawn.degree_table.any(axis=1))
+    if len(joined) == 0:
         return finish(_empty_figure(networks), path)
-    part = drawn.subnetwork(shown)
+    part, shown = drawn.subnetwork(joined), among[joined]
     grouping = node_groups(networks, groups)  # of the complete network
     if grouping is not None:
         grouping = replace(grouping, of=grouping.of[shown])
@@ -147,17 +148,12 @@ def _title(part: JointNetworks, networks: JointNetworks, k: int) -> str:
     return plain(f"{part.class_names[k]} ({counted})")
 
 
-def _restricted(
-    networks: JointNetworks, variables: Sequence[str | int] | None, top: int | None, isolated: bool
-) -> IntArray | None:
-    """Indices of the variables to draw, sorted; None when there are none."""
-    keep = np.arange(networks.n_variables) if variables is None else np.sort(networks.positions(variables))
-    if top is not None:
-        within = networks.subnetwork(keep)
-        keep = keep[np.sort(within.hub_positions(check_count("top", top)))]
-    if len(keep) and not isolated:
-        keep = keep[networks.subnetwork(keep).degree_table.any(axis=1)]
-    return keep if len(keep) else None
+def _among(networks: JointNetworks, variables: Sequence[str | int] | None, top: int | None) -> IntArray:
+    """Indices of the variables to draw, sorted; the strongest pairs are chosen among these."""
+    among = np.arange(networks.n_variables) if variables is None else np.sort(networks.positions(variables))
+    if top is None:
+        return among
+    return among[np.sort(networks.subnetwork(among).hub_positions(check_count("top", top)))]
 
 
 def _empty_figure(networks: JointNetworks) -> Figure:

@@ -22,34 +22,67 @@ MAX_INTERVALS, MAX_POINTS = 25, 2_000
 #: Maximum number of volcano plots, and of q-value matrices, and of the variables of these.
 MAX_CHARTS, MAX_MATRIX = 6, 40
 
-#: False discovery rate of the edges and differences listed.
+#: False discovery rate of the edges and differences listed, unless one is given.
 RATE = 0.1
 
+_SE_WORDS = {
+    "moderated": "estimated from the influence of single samples, moderated across pairs",
+    "gaussian": "those of Gaussian data",
+    "by subject": "estimated from the influence of subjects, moderated across pairs",
+    "resampled": "from bootstrap resamples",
+}
 
-def inference_cards(result: Inference | None) -> list[Card]:
-    """Sections with the edges and differences significant at a false discovery rate of 0.1, with intervals."""
+
+def significance_badge(networks: JointNetworks, fdr: float) -> dict[str, Any]:
+    """One line on the edges shown: significant (statistics), not certified (optimisation)."""
+    text = f"{sum(networks.n_edges):,} edges significant at a false discovery rate of {fdr:g}"
+    return {"good": True, "text": text, "section": "inference"}
+
+
+def significance_facts(result: Inference, networks: JointNetworks, fdr: float) -> Card:
+    """Section on the parameters of the tests."""
+    counts = zip(result.class_names, networks.n_edges, strict=True)
+    sizes = ", ".join(f"{name}: {size:g}" for name, size in zip(result.class_names, result.sizes, strict=True))
+    named = {
+        "Values": ("desparsified estimates", "Not shrunken by a penalty."),
+        "Edges": (f"significant at a false discovery rate of {fdr:g}", "Benjamini and Hochberg, by class."),
+        **{f"Edges in {name}": (f"{number:,}", "") for name, number in counts},
+        "Variables": (f"{networks.n_variables:,}", ""),
+        "Samples used": (sizes, "Less the covariates regressed out." if result.covariates else ""),
+        "Association": (result.association, ""),
+        "Missing values": (result.missing, ""),
+        "Standard errors": (result.se, _SE_WORDS[result.se]),
+    }
+    if result.covariates:
+        named["Covariates"] = (", ".join(result.covariates), "Regressed out within classes.")
+    rows = [{"term": term, "value": value, "note": note} for term, (value, note) in named.items()]
+    return {"id": "parameters", "title": "Parameters", "rows": rows}
+
+
+def inference_cards(result: Inference | None, fdr: float = RATE) -> list[Card]:
+    """Sections with the edges and differences significant at a false discovery rate, with intervals."""
     if result is None:
         return []
-    edges = result.edges(fdr=RATE)
-    paragraphs = [result.method(RATE), *result.notes, _counted(edges, "edges", "edges.csv")]
+    edges = result.edges(fdr=fdr)
+    paragraphs = [result.method(fdr), *result.notes, _counted(edges, "edges", "edges.csv", fdr)]
     cards: list[Card] = [
         {
             "id": "inference",
             "title": "Edges with intervals",
             "paragraphs": paragraphs,
-            "charts": [*_forest(result), *_matrices(result)],
+            "charts": [*_forest(result, fdr), *_matrices(result, fdr)],
             "table": _cells(edges),
         }
     ]
     if result.n_classes > 1:
-        differences = result.differences(fdr=RATE)
-        summary = [_counted(differences, "differences between two classes", "differences.csv")]
+        differences = result.differences(fdr=fdr)
+        summary = [_counted(differences, "differences between two classes", "differences.csv", fdr)]
         cards.append(
             {
                 "id": "tests",
                 "title": "Differences with intervals",
                 "paragraphs": summary,
-                "charts": _volcanoes(result),
+                "charts": _volcanoes(result, fdr),
                 "table": _cells(differences),
             }
         )
@@ -58,7 +91,7 @@ def inference_cards(result: Inference | None) -> list[Card]:
 
 def bootstrap_cards(bootstrap: NetworkBootstrap | None) -> list[Card]:
     """Section with the centrality of the variables and percentile bootstrap intervals."""
-    if bootstrap is None or not bootstrap.edge.any():
+    if bootstrap is None or not bootstrap.common.any():
         return []
     table = bootstrap.centrality()
     mean = table.groupby("variable", sort=False).strength.mean().sort_values(ascending=False, kind="stable")
@@ -67,14 +100,16 @@ def bootstrap_cards(bootstrap: NetworkBootstrap | None) -> list[Card]:
         {"name": name, "values": [[*numbers.loc[(k, name)].tolist(), True] for k in bootstrap.class_names]}
         for name in mean[mean > 0].index[:MAX_INTERVALS]
     ]
-    label = "sum of the absolute partial correlations of a variable's edges, 95 % bootstrap interval"
+    label = "sum of the absolute partial correlations over the common pairs of a variable, 95 % bootstrap interval"
     return [
         {
             "id": "bootstrap",
             "title": "Centrality with intervals",
             "paragraphs": [
                 f"{bootstrap.n_resamples:,} bootstrap resamples; rank is the mean over them, 1 being the most central "
-                "variable of its class. The set of edges is that estimated from the data."
+                "variable of its class. Sums are over the same pairs in every class, those with a significant pooled "
+                "effect, and corrected for bias.",
+                *_strength_differences(bootstrap),
             ],
             "charts": [{"kind": "forest", "classes": list(bootstrap.class_names), "words": label, "pairs": pairs}],
             "table": _cells(table[table.strength > 0]),
@@ -82,13 +117,26 @@ def bootstrap_cards(bootstrap: NetworkBootstrap | None) -> list[Card]:
     ]
 
 
+def _strength_differences(bootstrap: NetworkBootstrap) -> list[str]:
+    if len(bootstrap.class_names) < 2:
+        return []
+    n = int((bootstrap.centrality_differences().q_value <= RATE).sum())
+    return [f"Differences of strength between two classes, significant at a false discovery rate of {RATE:g}: {n:,}."]
+
+
 def pair_tests(result: Inference | None, networks: JointNetworks) -> dict[str, list[float | None]] | None:
-    """P- and q-values of the heterogeneity test (equality across all classes) for the pairs of the networks."""
+    """P- and q-values of the heterogeneity test (equality across all classes) for the pairs of the networks.
+
+    With two classes also the interval of the difference, `low` and `high`.
+    """
     if result is None or result.n_classes < 2:
         return None
     if tuple(networks.variable_names) != result.variable_names:
         return None
     p_values, q_values = result.heterogeneity_values
+    columns = {"p": p_values, "q": q_values}
+    if result.n_classes == 2:
+        columns |= dict(zip(("low", "high"), result.difference_intervals(0, 1)[1:], strict=True))
     edges, p = networks.edge_list, networks.n_variables
     wanted = edges.first[edges.starts] * p + edges.second[edges.starts]
     known = result.estimates.rows * p + result.estimates.columns
@@ -96,17 +144,17 @@ def pair_tests(result: Inference | None, networks: JointNetworks) -> dict[str, l
     is_tested = known[position] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
     return {
         name: [float(values[index]) if tested else None for index, tested in zip(position, is_tested, strict=True)]
-        for name, values in (("p", p_values), ("q", q_values))
+        for name, values in columns.items()
     }
 
 
-def _forest(result: Inference) -> list[dict[str, Any]]:
+def _forest(result: Inference, fdr: float) -> list[dict[str, Any]]:
     """Intervals in every class of the pairs that are significant in at least one."""
-    leading = result.leading(RATE, MAX_INTERVALS)
+    leading = result.leading(fdr, MAX_INTERVALS)
     if len(leading) == 0:
         return []
     numbers = np.stack([values[leading] for values in result.intervals()], axis=-1).round(4)
-    edge = result.q_values[leading] <= RATE
+    edge = result.q_values[leading] <= fdr
     ends = result.estimates.rows[leading], result.estimates.columns[leading]
     pairs = [
         {
@@ -119,9 +167,9 @@ def _forest(result: Inference) -> list[dict[str, Any]]:
     return [{"kind": "forest", "classes": list(result.class_names), "words": label, "pairs": pairs}]
 
 
-def _matrices(result: Inference) -> list[dict[str, Any]]:
+def _matrices(result: Inference, fdr: float) -> list[dict[str, Any]]:
     """Matrices of q-values of the significant edges, one for each class, for the variables with the smallest."""
-    edge = result.q_values <= RATE
+    edge = result.q_values <= fdr
     order = np.argsort(np.where(edge, result.q_values, np.inf).min(axis=1), kind="stable")
     order = order[edge[order].any(axis=1)]
     ends = np.column_stack([result.estimates.rows[order], result.estimates.columns[order]])
@@ -146,11 +194,11 @@ def _matrices(result: Inference) -> list[dict[str, Any]]:
     return charts
 
 
-def _volcanoes(result: Inference) -> list[dict[str, Any]]:
+def _volcanoes(result: Inference, fdr: float) -> list[dict[str, Any]]:
     """Volcano plots for the pairs of classes with significant differences, most differences first."""
     charts: list[dict[str, Any]] = []
     for (first, second), part in result.differences().groupby(["class1", "class2"], sort=False):
-        significant = part.q_value <= RATE
+        significant = part.q_value <= fdr
         if not significant.any():
             continue
         shown = part.head(max(MAX_POINTS, int(significant.sum())))
@@ -163,13 +211,16 @@ def _volcanoes(result: Inference) -> list[dict[str, Any]]:
     return sorted(charts, key=lambda chart: -sum(point[2] is not None for point in chart["points"]))[:MAX_CHARTS]
 
 
-def _counted(table: pd.DataFrame, what: str, file: str) -> str:
+def _counted(table: pd.DataFrame, what: str, file: str, fdr: float) -> str:
     more = (
         f", of which the first {MAX_ROWS} are shown; jointglasso infer writes all to {file}"
         if len(table) > MAX_ROWS
         else ""
     )
-    return f"{len(table):,} {what} at a false discovery rate of {RATE:g}{more}. Intervals are pointwise, at level 95 %."
+    return (
+        f"{len(table):,} {what} are significant at a false discovery rate of {fdr:g}{more}. Intervals are pointwise, "
+        "at level 95 %."
+    )
 
 
 def _cells(table: pd.DataFrame) -> dict[str, Any]:

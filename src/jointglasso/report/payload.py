@@ -14,7 +14,14 @@ from jointglasso.networks.clusters import compared_pairs
 from jointglasso.networks.communities import node_groups
 from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.layout import common_layout
-from jointglasso.report.inference_cards import bootstrap_cards, inference_cards, pair_tests
+from jointglasso.report.inference_cards import (
+    RATE,
+    bootstrap_cards,
+    inference_cards,
+    pair_tests,
+    significance_badge,
+    significance_facts,
+)
 from jointglasso.report.wording import (
     certificate_facts,
     edge_cluster_facts,
@@ -48,6 +55,7 @@ def make_payload(
     selection: Any = None,
     stability: Any = None,
     inference: Inference | None = None,
+    fdr: float | None = None,
     bootstrap: NetworkBootstrap | None = None,
     groups: Any = "auto",
     texts: Mapping[Any, str] | None = None,
@@ -66,23 +74,35 @@ def make_payload(
             "give networks made from this solution.",
             "networks",
         )
+    tested = inference_cards(inference, fdr or RATE)
+    if inference is not None and fdr is not None:
+        of_networks, badge, certified = (
+            significance_facts(inference, networks, fdr),
+            significance_badge(networks, fdr),
+            None,
+        )
+    else:
+        of_networks = parameter_facts(solution, parameters, selection, networks.n_edges)
+        badge, certified = verdict(solution), _certified(networks, solution)
     facts = [
-        certificate_facts(solution),
+        *(tested if fdr is not None else []),
+        *bootstrap_cards(bootstrap),
+        certificate_facts(solution, of_support=fdr is not None),
         edge_cluster_facts(networks),
         steps_facts(networks, solution),
-        parameter_facts(solution, parameters, selection),
+        of_networks,
         selection_facts(selection),
         note_facts(notes),
-        *inference_cards(inference),
-        *bootstrap_cards(bootstrap),
+        *(tested if fdr is None else []),
     ]
-    known = _edges(networks.edge_list, _stability(networks, stability), _certified(networks, solution))
+    known = _edges(networks.edge_list, _stability(networks, stability), certified)
     return {
         **network_payload(networks, title=title, groups=groups, texts=texts),
         "edges": known,
         "tests": pair_tests(inference, networks),
         "facts": [card for card in facts if card is not None],
-        "verdict": verdict(solution),
+        "verdict": badge,
+        "significant": fdr,
         "footer": footer(),
     }
 

@@ -58,7 +58,9 @@ _PARAMETER_NOTES = {
     "penalize_diagonal": "Whether the penalty lambda1 includes the diagonal.",
     "fuse_diagonal": "Whether the penalty lambda2 includes the diagonals.",
     "tol": "Duality gap, relative to the objective, at which a solve has converged.",
-    "sample_sizes": "Samples of each class.",
+    "sample_sizes": "Samples of each class that were used.",
+    "association": "Correlation that was estimated from the samples.",
+    "missing": "Treatment of missing values.",
     "pair_weights": "Pairs of variables with an individual factor on the penalty.",
 }
 
@@ -70,14 +72,17 @@ def verdict(solution: Solution) -> dict[str, Any]:
         distance = "rounding error" if gap < _ROUNDING else _plain(gap)
         certificate, n_edges = solution.certificate, sum(solution.n_edges)
         if not certificate.edges_undetermined:
-            return {"good": True, "text": "Certified: exactly the edges of the optimum"}
+            return {"good": True, "text": "Certified (optimisation): exactly the edges of the optimum"}
         edges = f"{certificate.edges_present:,} of {n_edges:,} edges certified"
-        return {"good": True, "text": f"Certified optimal to {distance}; {edges}"}
+        return {"good": True, "text": f"Certified optimal to {distance} (optimisation); {edges}"}
     return {"good": False, "text": "Not converged: see the certificate"}
 
 
-def certificate_facts(solution: Solution) -> Card:
-    """Section on the certificate: convergence, duality gap, objective, certified entries."""
+def certificate_facts(solution: Solution, *, of_support: bool = False) -> Card:
+    """Section on the certificate: convergence, duality gap, objective, certified entries.
+
+    `of_support`: the solution is that of the support step of `infer`, not the networks shown.
+    """
     certificate, status = solution.certificate, solution.status
     rows = [
         _row("Converged", "yes" if status.converged else "no", str(status)),
@@ -94,7 +99,11 @@ def certificate_facts(solution: Solution) -> Card:
         ),
         *_certified_edges(certificate, sum(solution.n_edges)),
     ]
-    return {"id": "proof", "title": "Certificate of optimality", "rows": rows}
+    title = "Certificate of optimality"
+    if not of_support:
+        return {"id": "proof", "title": title, "rows": rows}
+    words = "Of the penalised model whose support the estimates start from (optimisation), not of the edges shown."
+    return {"id": "proof", "title": f"{title} of the support step", "paragraphs": [words], "rows": rows}
 
 
 def _certified_edges(certificate: Certificate, n_edges: int) -> list[dict[str, str]]:
@@ -128,10 +137,15 @@ def _certified_edges(certificate: Certificate, n_edges: int) -> list[dict[str, s
     ]
 
 
-def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, selection: Any = None) -> Card:
-    """Section on the parameters, given by the user or else of the solution, and on the run."""
+def parameter_facts(
+    solution: Solution, parameters: Mapping[str, Any] | None, selection: Any = None, n_edges: Sequence[int] = ()
+) -> Card:
+    """Section on the parameters, given by the user or else of the solution, and on the run.
+
+    `n_edges` (K,) are the edges of the networks shown; those of the solution by default.
+    """
     partition = solution.partition
-    rows = _solution_parameters(solution) if parameters is None else _rows_of(parameters)
+    rows = _parameter_rows(solution, solution.parameters if parameters is None else parameters)
     listed = {row["term"] for row in rows}
     by_select = isinstance(selection, SelectionResult | SavedSelection)
     chosen = {"lambda1": selection.lambda1, "lambda2": selection.lambda2} if by_select else {}
@@ -141,7 +155,7 @@ def parameter_facts(solution: Solution, parameters: Mapping[str, Any] | None, se
         _row("Variables", f"{len(solution.variable_names):,}"),
         *(
             _row(f"Edges in {name}", f"{count:,}")
-            for name, count in zip(solution.class_names, solution.n_edges, strict=True)
+            for name, count in zip(solution.class_names, n_edges or solution.n_edges, strict=True)
         ),
         _row("Screening", solution.screening, _SCREENING_WORDS.get(solution.screening, "")),
         _row(
@@ -164,9 +178,9 @@ def _values(solution: Solution) -> tuple[str, str]:
     return "maximum likelihood", words
 
 
-def _solution_parameters(solution: Solution) -> list[dict[str, str]]:
-    """Rows of `Solution.parameters`, without unknown or unused ones."""
-    known = {name: value for name, value in solution.parameters.items() if value is not None}
+def _parameter_rows(solution: Solution, parameters: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Rows of parameters, without unknown or unused ones."""
+    known = {str(name): value for name, value in parameters.items() if value is not None}
     if not known.get("pair_weights"):
         known.pop("pair_weights", None)
     return [_row(name, _by_class(value, solution), _PARAMETER_NOTES.get(name, "")) for name, value in known.items()]

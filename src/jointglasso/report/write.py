@@ -15,7 +15,7 @@ from typing import Any
 
 from jointglasso import __version__
 from jointglasso._files import atomic_text
-from jointglasso.data.checks import InputTypeError
+from jointglasso.data.checks import InputError, InputTypeError
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
 from jointglasso.report.payload import make_payload
@@ -36,6 +36,7 @@ def write_report(
     selection: Any = None,
     stability: Any = None,
     inference: Inference | None = None,
+    fdr: float | None = None,
     bootstrap: NetworkBootstrap | None = None,
     groups: Any = "auto",
     texts: Mapping[Any, str] | None = None,
@@ -63,7 +64,11 @@ def write_report(
     stability : result of `edge_stability` or sequence of K sparse matrices, optional
         Selection frequency of each edge, between 0 and 1; by default that of `networks`.
     inference : Inference, optional
-        Result of `jointglasso.infer`: edges and differences with confidence intervals, p- and q-values.
+        Result of `jointglasso.infer`: edges and differences with confidence intervals, p- and q-values. Without it the
+        report calls differences between the classes not tested.
+    fdr : float, optional
+        Show the networks of the edges of `inference` that are significant at this false discovery rate, with
+        desparsified values, instead of those of `solution`.
     bootstrap : NetworkBootstrap, optional
         Result of `jointglasso.bootstrap_network`: centralities with intervals.
     groups : mapping, sequence, "communities", "none" or "auto"
@@ -74,7 +79,8 @@ def write_report(
     title : str, optional
         Heading of the report.
     parameters : mapping, optional
-        Names and values to list instead of `Solution.parameters`.
+        Names and values to list instead of `Solution.parameters`, for instance with the association and the treatment
+        of missing values.
     notes : str or sequence of str, optional
         Notes to include, a paragraph each.
 
@@ -93,9 +99,15 @@ def write_report(
     'networks.html'
     """
     _check_arguments(solution, networks, parameters, texts)
+    if fdr is not None and (inference is None or networks is not None):
+        raise InputError("fdr chooses the edges of inference: give inference, and leave networks out.", "fdr")
+    if fdr is not None and inference is not None:
+        networks = inference.graph(fdr)
+    elif networks is None:
+        networks = JointNetworks.from_solution(solution)
     payload = make_payload(
         solution,
-        JointNetworks.from_solution(solution) if networks is None else networks,
+        networks,
         selection=selection,
         stability=stability,
         inference=inference,
@@ -105,6 +117,7 @@ def write_report(
         title=title,
         parameters=parameters,
         notes=notes,
+        fdr=fdr,
     )
     atomic_text(path, fill_page(payload))
     return Path(path)

@@ -10,23 +10,24 @@ class Downloads {
   get state() { return this.page.state; }
 
   #makeButtons() {
-    const table = (name, rows) => saveText(this.#fileName(name, "csv"), csvText(rows));
+    const table = (name, rows, words) => saveText(this.#fileName(name, "csv", words), csvText(rows));
+    const ofClasses = () => this.page.classWords();
     const offers = {
       "All edges": () => saveText("edges.csv", csvText(this.edgeRows(() => true))),
       "Edges shown": () => table("edges-shown", this.edgeRows((edge) => this.model.passes[edge])),
-      "Degrees": () => table("degrees", this.degreeRows()),
-      "Classes compared": () => table("comparison", this.comparisonRows()),
+      "Degrees": () => table("degrees", this.degreeRows(), ofClasses()),
+      "Classes compared": () => table("comparison", this.comparisonRows(), ofClasses()),
       "Differences": () => table("differences", this.differenceRows()),
       "Picture (PNG)": () => pictureCanvas(this.page.stage, this.#pictureWords()).toBlob((blob) => saveBlob(this.#fileName("networks", "png"), blob)),
       "Picture (SVG)": () => saveBlob(this.#fileName("networks", "svg"), new Blob([pictureSvg(this.page.stage, this.#pictureWords())], { type: "image/svg+xml" })),
     };
+    if (this.page.data.significant) delete offers.Differences; // of estimates cut off at a significance: the tests are in a section
     if (this.model.nClasses === 1) ["Classes compared", "Differences"].forEach((name) => delete offers[name]);
     document.querySelector("#downloads .buttons").append(...Object.entries(offers).map(([name, action]) => makeButton(name, action)));
   }
 
   /** File name that encodes the filters. */
-  #fileName(name, ending) {
-    const words = this.model.passes.every((passes) => passes) ? [] : this.page.filterWords();
+  #fileName(name, ending, words = this.model.passes.every((passes) => passes) ? [] : this.page.filterWords()) {
     const safe = [name, ...words].join(" ").normalize("NFKD").replace(/partial correlation/g, "strength").replace(/[^A-Za-z0-9.]+/g, "-").replace(/^-|-$/g, "");
     return `${safe.slice(0, 120)}.${ending}`;
   }
@@ -62,7 +63,7 @@ class Downloads {
   }
 
   degreeRows() {
-    const { model, state: { shown, degreeByClass } } = this;
+    const { model, state: { shown } } = this, degreeByClass = this.page.degreeOfAll;
     return [["variable", ...shown.map((k) => model.classes[k])], ...model.variables.map((name, v) => [name, ...shown.map((k) => (model.has(v, k) ? degreeByClass[k][v] : ""))])];
   }
 

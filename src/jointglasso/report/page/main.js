@@ -44,6 +44,7 @@ class Page {
     byId("verdict").classList.add(data.verdict.good ? "good" : "doubtful");
     byId("footer").textContent = data.footer;
     byId("verdict").hidden = !data.verdict.text;
+    byId("verdict").href = `#${data.verdict.section || "proof"}`;
     document.body.classList.toggle("compact", Boolean(data.compact));
   }
 
@@ -53,6 +54,7 @@ class Page {
     byId("kinds").replaceChildren(...KINDS.map((name, kind) => this.#check(name, ["--shared", "--partly", "--specific"][kind], "kind", kind)));
     if (model.nClasses === 1) ["kind-field", "comparison", "differential"].forEach((id) => { byId(id).hidden = true; });
     if (model.nClasses === 1) document.querySelector("#mode-field .segments").hidden = true;
+    this.#showWhatIsTested();
     byId("stability-field").hidden = !model.stability;
     if (!model.same) document.querySelectorAll("[data-same]").forEach((option) => option.remove());
     byId("groups-field").hidden = !model.groups;
@@ -64,6 +66,19 @@ class Page {
     this.#showControls();
     this.#showLegend();
     state.colours = readColours();
+  }
+
+  /** Differences are tested, or said not to be; between networks of significant edges they are those of the section with intervals. */
+  #showWhatIsTested() {
+    const { tests, significant } = this.data;
+    byId("differential-title").textContent = tests ? "Differences between the estimates, with tests" : "Differences between the estimates (not tested)";
+    byId("differential-words").textContent = tests
+      ? `The p-value is that of equal partial correlations in all classes (desparsified estimates), q the false discovery rate at which it is significant; the smallest p-values come first.`
+      : "A difference between two estimates, or an opposite sign, is not a significant difference: jointglasso infer tests them. The largest come first.";
+    if (!significant) return;
+    byId("differential").hidden = true;
+    document.querySelector("input[name=mode][value=difference]").parentNode.hidden = true;
+    byId("comparison-words").textContent = "An edge that is significant in one class only is not a significant difference: see “Differences with intervals”.";
   }
 
   /** Steps as fine as the values need. */
@@ -80,8 +95,7 @@ class Page {
   #showControls() {
     const { state } = this;
     for (const name of ["strength", "difference", "stability"]) {
-      byId(name).value = state[name];
-      state[name] = Number(byId(name).value); // as near as the steps of the slider allow
+      byId(name).value = state[name]; // as near as its steps allow; the state stays exact until the slider is moved
       byId(`${name}-value`).textContent = state[name].toFixed(this.decimals[name]);
     }
     const comparing = state.mode === "difference";
@@ -107,28 +121,33 @@ class Page {
   }
 
   #countKinds() {
-    const { model, state } = this, counts = KINDS.map(() => 0);
-    for (let pair = 0; pair < model.nPairs; pair++) if (state.shown.some((k) => model.edgeAt(pair, k) >= 0)) counts[model.kind[pair]]++;
+    const { model, state } = this, counts = KINDS.map(() => 0), shown = KINDS.map(() => 0);
+    for (let pair = 0; pair < model.nPairs; pair++) {
+      if (!state.shown.some((k) => model.edgeAt(pair, k) >= 0)) continue;
+      counts[model.kind[pair]]++;
+      shown[model.kind[pair]] += model.pairPasses(pair);
+    }
     // With two classes nothing is partly shared.
     byId("kinds").children[PARTLY_SHARED].hidden = state.shown.length === 2;
-    byId("kinds").querySelectorAll(".count").forEach((cell, kind) => { cell.textContent = formatCount(counts[kind]); });
+    byId("kinds").querySelectorAll(".count").forEach((cell, kind) => { cell.textContent = shareText(shown[kind], counts[kind]); });
   }
 
   #makeTables() {
     const { model } = this;
+    this.degreeOfAll = model.degrees(model.everyEdge);
     const link = (variable) => makeButton(model.variables[variable], () => this.chooseVariable(variable), "link");
     const number = (label, value, text = (row) => formatCount(value(row))) => ({ label, value, cell: text, number: true });
     this.hubs = new SortableTable(byId("hubs"), "Hubs", []);
     this.hubColumns = (shown) => [
       { label: "Variable", value: (v) => model.variables[v], cell: link },
-      ...shown.map((k) => number(model.classes[k], (v) => this.state.degreeByClass[k][v])),
-      number("Sum", (v) => shown.reduce((sum, k) => sum + this.state.degreeByClass[k][v], 0)),
+      ...shown.map((k) => number(model.classes[k], (v) => this.degreeOfAll[k][v])),
+      number("Sum", (v) => shown.reduce((sum, k) => sum + this.degreeOfAll[k][v], 0)),
     ];
     this.comparison = new SortableTable(byId("comparison"), "Classes compared", [
       { label: "Class", value: (row) => row.one, cell: (row) => model.classes[row.one] },
       { label: "and class", value: (row) => row.two, cell: (row) => model.classes[row.two] },
       number("Common", (row) => row.common), ...(model.same ? [number("Same value", (row) => row.same)] : []), number("Only first", (row) => row.onlyFirst), number("Only second", (row) => row.onlySecond),
-      number("Sign flips", (row) => row.signFlips), number("Jaccard", (row) => row.jaccard, (row) => formatShare(row.jaccard)),
+      number("Opposite signs", (row) => row.signFlips), number("Jaccard", (row) => row.jaccard, (row) => formatShare(row.jaccard)),
     ], { pageSize: 15 });
     this.differential = new SortableTable(byId("differential"), "Differences between the classes", [], { pageSize: 15 });
     this.differenceColumns = (shown) => [
@@ -136,9 +155,9 @@ class Page {
       { label: "and variable", value: (pair) => model.variables[model.second[pair]], cell: (pair) => link(model.second[pair]) },
       { label: "Edge", value: (pair) => this.#presence(pair), cell: (pair) => this.#presence(pair) },
       ...shown.map((k) => number(model.classes[k], (pair) => model.valueAt(pair, k), (pair) => valueCell(model, pair, k))),
-      ...this.#tested(number),
       number(shown.length === 2 ? `${model.classes[shown[0]]} − ${model.classes[shown[1]]}` : "Difference",
         (pair) => Math.abs(model.difference(pair, shown)), (pair) => differenceText(model.difference(pair, shown), shown.length)),
+      ...this.#tested(number), // last, since the last column is sorted by
     ];
   }
 
@@ -146,13 +165,18 @@ class Page {
   #tested(number) {
     const { tests } = this.data;
     const column = (label, values) => number(label, (pair) => (values[pair] === null ? -2 : -values[pair]), (pair) => formatSmall(values[pair]));
-    return tests ? [column("p", tests.p), column("q", tests.q)] : [];
+    if (!tests) return [];
+    const interval = tests.low ? [{
+      label: "95 % interval", number: true, value: (pair) => tests.low[pair],
+      cell: (pair) => (tests.low[pair] === null ? "not tested" : `${formatSigned(tests.low[pair])} to ${formatSigned(tests.high[pair])}`),
+    }] : [];
+    return [...interval, column("q-value", tests.q), column("p-value", tests.p)];
   }
 
   /** In which of the classes shown a pair is joined. */
   #presence(pair) {
     const { model, state } = this;
-    if (model.flips[pair]) return "sign changes";
+    if (model.flips[pair]) return "opposite signs";
     const held = state.shown.filter((k) => model.edgeAt(pair, k) >= 0);
     if (model.inAll[pair] && (held.length > 1 || state.shown.length === 1)) return state.shown.length === 2 ? "in both" : "in all";
     const measured = state.shown.filter((k) => model.hasPair(pair, k)).length;
@@ -194,29 +218,36 @@ class Page {
     return { ...state, classes: state.classes.map((_, k) => state.compared.includes(k)), strength: 0 };
   }
 
+  /** The classes shown, where some are hidden. */
+  classWords() {
+    const { model, state } = this;
+    return state.shown.length < model.nClasses ? [`only ${state.shown.map((k) => model.classes[k]).join(", ") || "no class"}`] : [];
+  }
+
   /** The filters in words, those that leave nothing out excepted. */
   filterWords() {
     const { model, state } = this, comparing = state.mode === "difference";
     const value = (name) => state[name].toFixed(this.decimals[name]);
     return [
-      state.shown.length < model.nClasses && !comparing && `only ${state.shown.map((k) => model.classes[k]).join(", ") || "no class"}`,
+      ...(comparing ? [] : this.classWords()),
       !comparing && state.strength > 0 && `|partial correlation| at least ${value("strength")}${state.shown.length > 1 ? " in some class" : ""}`,
       comparing && `|${state.compared.map((k) => model.classes[k]).join(" − ")}| ${state.difference > 0 ? `at least ${value("difference")}` : "not 0"}`,
       state.stability > 0 && `stability at least ${value("stability")}`,
       state.kinds.includes(false) && `without ${KINDS.filter((_, kind) => !state.kinds[kind]).join(" and ")} edges`,
       state.change !== "all" && {
-        differential: "differential edges only", sign: "sign changes only", stays: "edges of one value in all classes", changes: "edges whose value changes",
+        differential: "differential edges only", sign: "opposite signs only", stays: "edges of one value in all classes", changes: "edges whose value changes",
       }[state.change],
     ].filter(Boolean);
   }
 
   #showCounts() {
-    const counts = this.model.shownByClass();
-    byId("classes").querySelectorAll(".count").forEach((cell, k) => { cell.textContent = formatCount(counts[k]); });
+    const counts = this.model.countByClass(), totals = this.model.countByClass(this.model.everyEdge);
+    byId("classes").querySelectorAll(".count").forEach((cell, k) => { cell.textContent = shareText(counts[k], totals[k]); });
     this.#countKinds();
     const all = this.model.passes.every((passes) => passes);
     const { nPairs } = this.model, pairs = `joined ${nPairs === 1 ? "pair" : "pairs"}`;
-    byId("shown").textContent = !this.model.nPairs ? "No two variables are joined in any class: at these penalties the data show no edge."
+    const none = this.data.significant ? `No edge is significant at a false discovery rate of ${this.data.significant}.` : "No two variables are joined in any class at these penalties.";
+    byId("shown").textContent = !this.model.nPairs ? none
       : all ? `All ${formatCount(nPairs)} ${pairs} shown.`
       : `${formatCount(this.model.nPairsShown())} of ${formatCount(nPairs)} ${pairs} shown: ${this.filterWords().join("; ")}.`;
     byId("show-all").hidden = all || this.state.mode === "difference";
@@ -234,7 +265,7 @@ class Page {
         this.hubs.setColumns(this.hubColumns(state.shown));
         this.differential.setColumns(this.differenceColumns(state.shown));
       }
-      this.hubs.show([...state.degree.keys()].filter((variable) => state.degree[variable] > 0));
+      this.hubs.show([...state.degree.keys()].filter((variable) => state.shown.some((k) => this.degreeOfAll[k][variable] > 0)));
       this.comparison.show(model.comparisons(state.shown));
       this.differential.show(this.stage.allPairs.filter((pair) => model.pairPasses(pair) && model.difference(pair, state.shown) !== 0));
     }, 60);
@@ -453,7 +484,7 @@ class Page {
 }
 
 const pairName = (model, pair) => `${model.variables[model.first[pair]]} – ${model.variables[model.second[pair]]}`;
-const pairWords = (model, pair) => `partial correlation, ${model.flips[pair] ? "sign changes, " : ""}${KINDS[model.kind[pair]]}${model.same ? `; ${model.sameWords(pair)}` : ""}`;
+const pairWords = (model, pair) => `partial correlation, ${model.flips[pair] ? "opposite signs, " : ""}${KINDS[model.kind[pair]]}${model.same ? `; ${model.sameWords(pair)}` : ""}`;
 const differenceText = (value, nClasses) => (nClasses === 2 ? formatSigned(value) : value.toFixed(3));
 
 function start() {

@@ -34,6 +34,7 @@ class Model {
     this.strongest = this.partial.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
     this.incident = incidence(this.variables.length, this.first, this.second);
     this.passes = new Uint8Array(this.nEdges).fill(1);
+    this.everyEdge = new Uint8Array(this.nEdges).fill(1);
   }
 
   get nClasses() { return this.classes.length; }
@@ -172,18 +173,18 @@ class Model {
     return count;
   }
 
-  /** Number of marked edges of each class. */
-  shownByClass() {
+  /** Number of edges of each class among those marked. */
+  countByClass(marked = this.passes) {
     const counts = new Array(this.nClasses).fill(0);
-    for (let edge = 0; edge < this.nEdges; edge++) counts[this.edgeClass[edge]] += this.passes[edge];
+    for (let edge = 0; edge < this.nEdges; edge++) counts[this.edgeClass[edge]] += marked[edge];
     return counts;
   }
 
-  /** Marked edges of each variable, class by class. */
-  degrees() {
+  /** Edges of each variable, class by class, among those marked. */
+  degrees(marked = this.passes) {
     const table = Array.from({ length: this.nClasses }, () => new Uint32Array(this.nVariables));
     for (let edge = 0; edge < this.nEdges; edge++) {
-      if (!this.passes[edge]) continue;
+      if (!marked[edge]) continue;
       const row = table[this.edgeClass[edge]], pair = this.pairOfEdge[edge];
       row[this.first[pair]]++;
       row[this.second[pair]]++;
@@ -191,7 +192,7 @@ class Model {
     return table;
   }
 
-  /** Compare every two of the listed classes by their marked edges. */
+  /** Compare every two of the listed classes by all of their edges, whatever the filters show. */
   comparisons(classIndices) {
     const signs = this.#signTable();
     const rows = [];
@@ -204,7 +205,7 @@ class Model {
   #signTable() {
     const signs = Array.from({ length: this.nClasses }, () => new Int8Array(this.nPairs));
     for (let edge = 0; edge < this.nEdges; edge++) {
-      if (this.passes[edge]) signs[this.edgeClass[edge]][this.pairOfEdge[edge]] = Math.sign(this.partial[edge]);
+      signs[this.edgeClass[edge]][this.pairOfEdge[edge]] = Math.sign(this.partial[edge]);
     }
     return signs;
   }
@@ -224,12 +225,12 @@ class Model {
     return row;
   }
 
-  /** Marked edges of two classes that have the same value. */
+  /** Edges of two classes that have the same value. */
   #countSame(one, two) {
     let count = 0;
     for (let pair = 0; pair < this.nPairs; pair++) {
       const a = this.edgeAt(pair, one), b = this.edgeAt(pair, two);
-      if (a >= 0 && b >= 0 && this.passes[a] && this.passes[b] && this.same.cluster[a] === this.same.cluster[b]) count++;
+      if (a >= 0 && b >= 0 && this.same.cluster[a] === this.same.cluster[b]) count++;
     }
     return count;
   }

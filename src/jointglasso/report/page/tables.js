@@ -17,6 +17,7 @@ function makeButton(text, action, className = "") {
 }
 
 const formatCount = (value) => value.toLocaleString("en");
+const shareText = (count, total) => (count === total ? formatCount(count) : `${formatCount(count)} of ${formatCount(total)}`);
 const formatSigned = (value) => {
   const size = Math.abs(value);
   return `${value < 0 ? "−" : "+"}${size < 0.0005 ? size.toExponential(0) : size.toFixed(3)}`;
@@ -180,7 +181,8 @@ function neighbourTable(model, variable, onChoose) {
 
 /** Plain facts: a heading with rows of {term, value, note}, paragraphs, charts or a table. */
 function factCard({ id, title, rows, paragraphs, charts, table }) {
-  const card = make("div", { className: "card", attributes: id ? { id } : {} }, [make("h2", { text: title })]);
+  const wide = (charts && charts.length) || (table && table.columns.length > 5); // tables are not cut off at the right
+  const card = make("div", { className: wide ? "card spanning" : "card", attributes: id ? { id } : {} }, [make("h2", { text: title })]);
   card.append(...(paragraphs || []).map((text) => make("p", { text })));
   if (rows) card.append(factList(rows));
   card.append(...(charts || []).map(({ kind, ...data }) => CHARTS[kind](data)));
