@@ -12,7 +12,11 @@ import jointglasso as jgl
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.glob("*.md"), *(DOCS / "theory").glob("*.md"), ROOT / "README.md"])
+NOTES = sorted((DOCS / "design").glob("[0-9]*.md"))
+PAGES = sorted(
+    [*DOCS.glob("*.md"), *(DOCS / "theory").glob("*.md"), *(DOCS / "design").glob("*.md"), ROOT / "README.md"]
+)
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
 
 
 def test_every_public_name_is_in_the_reference():
@@ -39,7 +43,7 @@ def test_links_between_pages_lead_somewhere(page):
 def test_what_the_architecture_names_is_there():
     package = ROOT / "src" / "jointglasso"
     code = "".join(path.read_text("utf-8") for top in (package, ROOT / "tests") for path in top.rglob("*.py"))
-    *_, text = (DOCS / "architecture.md").read_text("utf-8").split("```")  # below the picture
+    text = re.sub(r"```.*?```", "", (DOCS / "architecture.md").read_text("utf-8"), flags=re.S)
     for named in re.findall(r"`([^`]+)`", text):
         file, _, inside = named.partition(": ")
         if re.fullmatch(r"[\w/]+(\.py|/)", file):
@@ -48,6 +52,46 @@ def test_what_the_architecture_names_is_there():
             assert not inside or inside.partition("(")[0] in places[0].read_text("utf-8"), named
         elif re.fullmatch(r"\w+(\.\w+)*", named):
             assert named.rpartition(".")[2] in code, named
+
+
+def test_the_picture_and_the_loop_name_files_and_functions_that_exist():
+    package = ROOT / "src" / "jointglasso"
+    code = "".join(path.read_text("utf-8") for path in package.rglob("*.py"))
+    picture, loop = re.findall(r"```(.*?)```", (DOCS / "architecture.md").read_text("utf-8"), flags=re.S)
+    files = re.findall(r"\b[a-z_]+/[a-z_]*(?:\.py)?|\b[a-z_]+\.py", picture)
+    assert len(files) > 10
+    assert [file for file in files if not any((top / file).exists() for top in (package, package / "screening"))] == []
+    called = set(re.findall(r"\b(\w+)\(", loop.replace("def ", "")))
+    assert len(called) > 10
+    assert [name for name in sorted(called) if not re.search(rf"(def|class) {name}\b", code)] == []
+
+
+def test_the_architecture_page_is_short():
+    assert len((DOCS / "architecture.md").read_text("utf-8").splitlines()) <= 150
+    assert len((ROOT / "CONTRIBUTING.md").read_text("utf-8").splitlines()) <= 120
+
+
+@pytest.mark.parametrize("path", NOTES, ids=lambda path: path.stem)
+def test_design_notes_have_context_choice_measurement_and_date(path):
+    text = path.read_text("utf-8")
+    assert re.match(rf"# {int(path.stem[:3])}\. \S.*\n\nDate: \d{{4}}-\d\d-\d\d\n", text)
+    parts = re.split(r"^## (\w+)\n", text, flags=re.M)
+    assert parts[1::2] == ["Context", "Choice", "Measurement"] and all(part.strip() for part in parts[2::2])
+    assert path.name in (DOCS / "design" / "index.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_results_name_script_date_and_machine(path):
+    text = path.read_text("utf-8")
+    scripts = re.findall(r"benchmarks/[\w/]+\.py", text)
+    assert scripts and all((ROOT / script).exists() for script in scripts)
+    assert re.search(r"\d{4}-\d\d-\d\d", text) and re.search(r"\d+ cores|two cores", text)
+
+
+def test_the_performance_page_has_six_tables_and_one_picture():
+    text = (DOCS / "performance.md").read_text("utf-8")
+    assert len(re.findall(r"^\|(?:-+\|)+$", text, flags=re.M)) == 6 and text.count("![") == 1
+    assert {path.name for path in RESULTS} <= set(re.findall(r"results/(\w+\.md)", text))
 
 
 def test_questions_have_answers():
