@@ -40,11 +40,12 @@ def test_links_between_pages_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
-def test_what_the_architecture_names_is_there():
+@pytest.mark.parametrize("page", [DOCS / "architecture.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+def test_what_the_pages_on_the_code_name_exists(page):
     package = ROOT / "src" / "jointglasso"
     code = "".join(path.read_text("utf-8") for top in (package, ROOT / "tests") for path in top.rglob("*.py"))
-    text = re.sub(r"```.*?```", "", (DOCS / "architecture.md").read_text("utf-8"), flags=re.S)
-    for named in re.findall(r"`([^`]+)`", text):
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.S)
+    for named in re.findall(r"`([^`]+)`", text.replace("/NAME", "/group")):  # the place of a new penalty
         file, _, inside = named.partition(": ")
         if re.fullmatch(r"[\w/]+(\.py|/)", file):
             places = [top / file for top in (ROOT, package, *package.iterdir()) if (top / file).exists()]
