@@ -112,13 +112,13 @@ def test_attributes_that_the_answers_name_exist():
 
 
 def public_objects():
-    """Every public name with what it stands for, those in the public rooms included."""
+    """Every public name with what it stands for, those in public packages included."""
     found = {name: getattr(jgl, name) for name in jgl.__all__ if not name.startswith("_")}
     packages = {name: thing for name, thing in found.items() if inspect.ismodule(thing)}
     public = {name: thing for name, thing in found.items() if name not in packages}
-    for room, module in packages.items():
+    for package, module in packages.items():
         names = getattr(module, "__all__", ["fit", "networks"])
-        public |= {f"{room}.{name}": getattr(module, name) for name in names}
+        public |= {f"{package}.{name}": getattr(module, name) for name in names}
     return {name: thing for name, thing in public.items() if callable(thing)}
 
 

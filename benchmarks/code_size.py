@@ -1,6 +1,6 @@
-"""The house in figures: lines, modules, compiled functions, the largest functions, the widest signatures.
+"""Size of the code: lines, modules, compiled functions, the largest functions, the widest signatures.
 
-    python benchmarks/house.py [TREE ...]
+    python benchmarks/code_size.py [TREE ...]
 
 Each TREE is a checkout (default: this one); several are set side by side, so that a redesign can be judged.
 """
@@ -16,7 +16,7 @@ LARGE, WIDE = 60, 8
 
 
 @dataclass
-class House:
+class CodeSize:
     lines: int = 0
     modules: int = 0
     test_lines: int = 0
@@ -53,39 +53,39 @@ def n_positional(function: ast.FunctionDef) -> int:
     return len(names) - (names[:1] in (["self"], ["cls"]))
 
 
-def measure(tree: Path) -> House:
-    house = House(test_lines=sum(len(p.read_text().splitlines()) for p in (tree / "tests").glob("*.py")))
+def measure(tree: Path) -> CodeSize:
+    size = CodeSize(test_lines=sum(len(p.read_text().splitlines()) for p in (tree / "tests").rglob("*.py")))
     for path in sorted((tree / "src").rglob("*.py")):
         text = path.read_text()
-        house.modules += 1
-        house.lines += len(text.splitlines())
+        size.modules += 1
+        size.lines += len(text.splitlines())
         for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.FunctionDef):
                 continue
-            house.functions += 1
-            house.compiled += is_compiled(node)
+            size.functions += 1
+            size.compiled += is_compiled(node)
             docstring = ast.get_docstring(node, clean=False) or ""
             length = (node.end_lineno or node.lineno) - node.lineno + 1 - docstring.count("\n")
             where = f"{path.relative_to(tree / 'src')}:{node.lineno} {node.name}"
             if length > LARGE:
-                house.large.append((length, where))
+                size.large.append((length, where))
             if n_positional(node) > WIDE and not is_public_face(node):
-                house.wide.append((n_positional(node), where))
-    house.large.sort(reverse=True)
-    house.wide.sort(reverse=True)
-    return house
+                size.wide.append((n_positional(node), where))
+    size.large.sort(reverse=True)
+    size.wide.sort(reverse=True)
+    return size
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trees", nargs="*", type=Path, default=[Path(__file__).resolve().parents[1]])
     trees = parser.parse_args().trees
-    houses = [measure(tree) for tree in trees]
+    sizes = [measure(tree) for tree in trees]
     print("| | " + " | ".join(tree.resolve().name for tree in trees) + " |")
     print("|---|" + "---|" * len(trees))
-    for name in houses[0].figures():
-        print(f"| {name} | " + " | ".join(house.figures()[name] for house in houses) + " |")
-    for title, rows in (("largest functions", houses[-1].large), ("widest signatures", houses[-1].wide)):
+    for name in sizes[0].figures():
+        print(f"| {name} | " + " | ".join(size.figures()[name] for size in sizes) + " |")
+    for title, rows in (("largest functions", sizes[-1].large), ("widest signatures", sizes[-1].wide)):
         print(f"\n{title} of the last:")
         for size, where in rows[:12]:
             print(f"  {size:4d}  {where}")
