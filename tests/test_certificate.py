@@ -98,6 +98,21 @@ def test_certificate_is_sound_at_loose_tolerances(problem, screening, solver, to
     assert_sound(solution, problem)
     assert_usable(solution, problem)
     assert solution.status.converged and solution.certificate.relative_gap <= tol
+    assert_sums_agree(solution, problem)
+
+
+def assert_sums_agree(solution: jgl.Solution, problem: Problem) -> None:
+    """Objective and gap are the sums over the groups, and the objective is that of the problem."""
+    certificate = solution.certificate
+    model = make_problem(problem.S, problem.lambda1, problem.lambda2, **problem.keywords)
+    assert solution.objective == certificate.objective
+    assert certificate.objective == pytest.approx(model.objective(solution.precision), rel=1e-12)
+    assert certificate.objective == pytest.approx(objective(solution.precision, *problem.arguments), rel=1e-12)
+    assert math.fsum(certificate.group_gaps) == pytest.approx(certificate.gap, rel=1e-14, abs=certificate.rounding)
+    assert len(certificate.group_gaps) == len(solution.partition.groups())
+    assert (certificate.group_gaps >= 0).all()
+    assert certificate.dual_objective == certificate.objective - certificate.gap
+    assert certificate.relative_gap == certificate.gap / max(1.0, abs(certificate.objective))
 
 
 @pytest.mark.parametrize("solver", [name for name in SOLVERS if name != "proximal_gradient"])
@@ -152,23 +167,6 @@ def test_penalties_out_of_all_proportion_are_survived(screening, solver, factor)
 
 
 # --- the parts of a certificate --------------------------------------------------------------------------------------
-
-
-@every_solver
-@every_screening
-@every_problem
-def test_objective_and_group_gaps_add_up(problem, screening, solver):
-    solution = solve(problem, screening=screening, solver=solver, tol=1e-4)
-    certificate = solution.certificate
-    model = make_problem(problem.S, problem.lambda1, problem.lambda2, **problem.keywords)
-    assert solution.objective == certificate.objective
-    assert certificate.objective == pytest.approx(model.objective(solution.precision), rel=1e-12)
-    assert certificate.objective == pytest.approx(objective(solution.precision, *problem.arguments), rel=1e-12)
-    assert math.fsum(certificate.group_gaps) == pytest.approx(certificate.gap, rel=1e-14, abs=certificate.rounding)
-    assert len(certificate.group_gaps) == len(solution.partition.groups())
-    assert (certificate.group_gaps >= 0).all()
-    assert certificate.dual_objective == certificate.objective - certificate.gap
-    assert certificate.relative_gap == certificate.gap / max(1.0, abs(certificate.objective))
 
 
 @every_solver

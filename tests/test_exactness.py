@@ -179,7 +179,7 @@ def test_several_classes_against_gglasso(gglasso_solver, n_classes, solver):
 @every_solver
 @every_screening
 @every_bank
-def test_bank_problem_reaches_the_known_optimum(problem, screening, solver):
+def test_bank_problem_reaches_the_known_optimum_and_its_zeros(problem, screening, solver):
     solution = solve(problem, screening=screening, solver=solver)
     optimum = problem.optimum
     scale = max(1.0, abs(optimum.objective))
@@ -189,13 +189,14 @@ def test_bank_problem_reaches_the_known_optimum(problem, screening, solver):
     assert solution.objective == pytest.approx(objective(solution.precision, *problem.arguments), rel=1e-11)
     weight = min(problem.weights or (1.0,))
     assert entry_difference(solution.precision, optimum.precision) <= 2.0 * np.sqrt(2e-8 * scale / weight)
+    assert_symmetric_definite_and_truly_sparse(solution, problem)
+    label = solution.partition.labels
+    screened_out = label[:, :, None] != label[:, None, :]
+    # The oracles know nothing of screening, and their zeros are exact.
+    assert not optimum.precision[screened_out].any()
 
 
-@every_solver
-@every_screening
-@every_bank
-def test_bank_solution_is_symmetric_definite_and_truly_sparse(problem, screening, solver):
-    solution = solve(problem, screening=screening, solver=solver)
+def assert_symmetric_definite_and_truly_sparse(solution, problem):
     n_classes, p, _ = problem.S.shape
     assert len(solution.precision) == n_classes
     for k, Theta in enumerate(solution.precision):
@@ -207,16 +208,6 @@ def test_bank_solution_is_symmetric_definite_and_truly_sparse(problem, screening
         label = solution.partition.labels[k]
         entries = Theta.tocoo()
         assert (label[entries.row] == label[entries.col]).all(), "an entry lies outside the partition"
-
-
-@every_solver
-@every_screening
-@every_bank
-def test_screened_zeros_are_zeros_of_the_unscreened_solution(problem, screening, solver):
-    label = solve(problem, screening=screening, solver=solver).partition.labels
-    cut = label[:, :, None] != label[:, None, :]
-    # The oracles know nothing of screening, and their zeros are exact.
-    assert not problem.optimum.precision[cut].any()
 
 
 @every_solver
