@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
