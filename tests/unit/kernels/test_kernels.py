@@ -247,7 +247,7 @@ def test_every_public_kernel_has_a_reference_or_a_reason():
         and f"{module}.{name}" not in NO_REFERENCE
         and module not in ELSEWHERE
     ]
-    assert missing == [], "write them in tests/reference.py, or say in NO_REFERENCE how they are tested"
+    assert missing == [], "write them in tests/helpers/reference.py, or say in NO_REFERENCE how they are tested"
 
 
 def test_reasons_are_for_kernels_that_exist():

@@ -10,7 +10,7 @@ import pytest
 
 import jointglasso as jgl
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 NOTES = sorted((DOCS / "design").glob("[0-9]*.md"))
 PAGES = sorted(

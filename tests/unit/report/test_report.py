@@ -151,7 +151,7 @@ def test_ids_are_unique_and_those_the_script_asks_for_exist(proteins):
 
 def test_page_files_are_in_the_wheel(tmp_path):
     build = pytest.importorskip("hatchling.build")
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parents[3]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         wheel = build.build_wheel(str(tmp_path))

@@ -141,7 +141,7 @@ def test_random_halves_of_one_real_class_do_not_differ():
 
 
 #: Real data beside the checkout, where they are.
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 SAID = {
     "first_fit.py": ["Converged after", "that is proved", "variable1", "jaccard"],

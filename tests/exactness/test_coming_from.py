@@ -11,8 +11,8 @@ import pytest
 
 import jointglasso as jgl
 
-ROOT = Path(__file__).resolve().parents[1]
-JGL = json.loads((Path(__file__).parent / "jgl_runs.json").read_text("utf-8"))
+ROOT = Path(__file__).resolve().parents[2]
+JGL = json.loads((Path(__file__).parents[1] / "data" / "jgl_runs.json").read_text("utf-8"))
 SAMPLES = [np.array(X) for X in JGL["samples"]]
 
 

@@ -338,7 +338,7 @@ def test_dimension_of_the_face_is_the_rank_of_the_solution_in_the_data():
 
 # --- pages -----------------------------------------------------------------------------------------------------------
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_what_is_cited_is_in_both_lists_of_references():

@@ -491,7 +491,7 @@ def test_every_module_can_be_imported():
 
 def test_what_benchmarks_and_examples_import_exists():
     """Nothing runs all of them, and type checkers do not read them."""
-    root, missing = Path(__file__).parents[1], []
+    root, missing = Path(__file__).parents[2], []
     scripts = [path for folder in ("benchmarks", "examples", "reproduction") for path in (root / folder).rglob("*.py")]
     assert len(scripts) > 20
     for path in scripts:

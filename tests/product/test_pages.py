@@ -11,7 +11,7 @@ import pytest
 
 import jointglasso as jgl
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 NAMES = ["TP53", "MDM2", "A", "B", "C", "x5", "x6", "x7"]
 

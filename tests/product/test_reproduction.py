@@ -539,7 +539,7 @@ def test_the_old_places_name_the_new_one():
 
 
 def test_one_command_in_a_checkout(tmp_path):
-    checkout = Path(__file__).parent.parent
+    checkout = Path(__file__).parents[2]
     command = [sys.executable, "-m", "reproduction", "toy", "--quick", "--out", str(tmp_path / "out"), "--json"]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
