@@ -853,7 +853,8 @@ def test_spanning_forest_takes_the_heaviest_edges_without_a_cycle(graph, seed):
     taken, closing = forest.spanning_forest(np.argsort(-weight), edge, rows, columns, n)
     assert not (taken & closing).any()
     np.testing.assert_array_equal(taken | closing, edge)
-    graph_matrix = sparse.coo_array((-weight[edge], (rows[edge], columns[edge])), shape=(n, n)).tocsr()
+    places = rows[edge].astype(np.int32), columns[edge].astype(np.int32)  # SciPy 1.15 takes no others
+    graph_matrix = sparse.coo_array((-weight[edge], places), shape=(n, n)).tocsr()
     tree = sparse.csgraph.minimum_spanning_tree(graph_matrix)
     assert weight[taken].sum() == pytest.approx(-tree.sum())
     assert taken.sum() == tree.nnz
