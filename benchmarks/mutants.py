@@ -33,11 +33,15 @@ CHECKPOINT, DYNAMIC, SCREEN, FACE = (
     "engine/screening.py",
     "kernels/column_face.py",
 )
-PROOFS = ("tests/test_recheck.py", "tests/test_rounding.py")
-KEPT = ("tests/test_checkpoint.py",)
-LATENT, HIDDEN = "solvers/latent.py", ("tests/test_low_rank.py",)
-FUSED = ("tests/test_recheck.py", "tests/test_fused.py")
-EXACT = ("tests/test_recheck.py", "tests/test_screening.py", "tests/test_exactness.py")
+PROOFS = ("tests/exactness/test_recheck.py", "tests/exactness/test_rounding.py")
+KEPT = ("tests/unit/engine/test_checkpoint.py",)
+LATENT, HIDDEN = "solvers/latent.py", ("tests/exactness/test_low_rank.py",)
+FUSED = ("tests/exactness/test_recheck.py", "tests/exactness/test_fused.py")
+EXACT = (
+    "tests/exactness/test_recheck.py",
+    "tests/unit/screening/test_screening.py",
+    "tests/exactness/test_exactness.py",
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ MUTANTS = (
         CERTIFICATE,
         "np.sqrt(variance), np.minimum(r, _ANYWHERE)",
         "np.sqrt(variance), np.minimum(0.5 * r, _ANYWHERE)",
-        ("tests/test_certificate.py", *PROOFS),
+        ("tests/exactness/test_certificate.py", *PROOFS),
     ),
     Mutant("present without a reach", CERTIFICATE, "(1.0 + ROUNDING) * radius", "0.0 * radius"),
     Mutant(
@@ -89,14 +93,14 @@ MUTANTS = (
         CERTIFICATE,
         "(1.0 + root / (1.5 * (1.0 - root)))",
         "1.0",
-        ("tests/test_certificate.py",),
+        ("tests/exactness/test_certificate.py",),
     ),
     Mutant(
         "gap halved",
         CERTIFICATE,
         "np.asarray(0.5 * squares * (",
         "np.asarray(0.25 * squares * (",
-        ("tests/test_certificate.py",),
+        ("tests/exactness/test_certificate.py",),
     ),
     Mutant(
         "allowed gap thirtyfold in solvers",
@@ -115,7 +119,7 @@ MUTANTS = (
         "problem.py",
         "return float(self.weights.mean())",
         "return 1.0",
-        ("tests/test_scales.py",),
+        ("tests/exactness/test_scales.py",),
     ),
     Mutant("objective without rounding", "engine/certify.py", "objective=objective + rounding", "objective=objective"),
     Mutant(
@@ -143,7 +147,7 @@ MUTANTS = (
         "engine/certify.py",
         "        n_uncertified += screen.n_unverified()\n",
         "        pass\n",
-        ("tests/test_certificate.py", "tests/test_exactness.py"),
+        ("tests/exactness/test_certificate.py", "tests/exactness/test_exactness.py"),
     ),
     Mutant(
         "violated pairs are not merged",
@@ -156,14 +160,14 @@ MUTANTS = (
         RECHECK,
         "rows.entries[~certified[rows.row]]",
         "rows.entries[~certified[rows.row] & (len(certified) < 0)]",
-        ("tests/test_certificate.py", *PROOFS),
+        ("tests/exactness/test_certificate.py", *PROOFS),
     ),
     Mutant(
         "the global rule forgets a class",
         "penalties/group.py",
         "for k in range(rows.shape[1]):",
         "for k in range(rows.shape[1] - 1):",
-        ("tests/test_screening.py",),
+        ("tests/unit/screening/test_screening.py",),
     ),
     Mutant(
         "a merge joins nothing",
@@ -268,17 +272,21 @@ MUTANTS = (
         "screening/hybrid.py",
         "        if not len(chosen):\n",
         "        if len(chosen) >= 0:\n",
-        ("tests/test_fused.py", "tests/test_screening.py"),
+        ("tests/exactness/test_fused.py", "tests/unit/screening/test_screening.py"),
     ),
     Mutant(
-        "a face forgets its clusters", FACE, "    if face.merged:\n", "    if False:\n", ("tests/test_column_face.py",)
+        "a face forgets its clusters",
+        FACE,
+        "    if face.merged:\n",
+        "    if False:\n",
+        ("tests/unit/kernels/test_column_face.py",),
     ),
     Mutant(
         "a step on a face that is not judged",
         FACE,
         "if _value(penalty, pairs, diagonal, trial, trial_product, workspace) < before:",
         "if True:",
-        ("tests/test_column_face.py",),
+        ("tests/unit/kernels/test_column_face.py",),
     ),
     Mutant(
         "a latent dual point outside its cone", LATENT, "share = min(1.0, problem.mu / largest)", "share = 1.0", HIDDEN

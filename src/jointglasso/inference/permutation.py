@@ -17,7 +17,7 @@ recomputed in every draw (mixed, Spearman's, pairwise) they come from the data, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state

@@ -28,7 +28,7 @@ def hybrid_partition(pairs: PairTable) -> Partition:
 
     Each merge is forced and the result does not depend on their order. The kernel therefore processes merges as they
     arise: a pair inside the dual ball is deferred, and handled when a union joins its two variables in some class. This
-    avoids a search over all K p^2 triples after each merge. `tests/reference.py` has the same in eight lines.
+    avoids a search over all K p^2 triples after each merge. `tests/helpers/reference.py` has the same in eight lines.
     """
     from jointglasso.kernels.components import hybrid_closure
 

@@ -1,0 +1,41 @@
+"""The examples run as they are, and say what they should."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+SAID = {
+    "first_fit.py": ["Converged after", "that is proved", "variable1", "jaccard"],
+    "choosing_lambda.py": ["Chosen: lambda1", "edges by class", "selection.png"],
+    "two_conditions.py": ["KIRC", "maximum", "AMPK_alpha     B-Raf"],
+    "prior_knowledge.py": ["without prior knowledge: TP53-CDKN1A, TP53-MDM2", "with prior knowledge: TP53-MDM2"],
+    "same_or_different.py": ["edges of one value in all six: 710, 70", "'LGG': 5"],
+    "twenty_thousand_variables.py": ["blocks of at most 300 variables", "Converged after"],
+}
+
+
+def test_every_example_is_known():
+    assert sorted(SAID) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+def run(name):
+    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for words in SAID[name]:
+        assert words in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in SAID if not name.startswith("twenty")])
+def test_example(name):
+    run(name)
+
+
+@pytest.mark.slow
+def test_twenty_thousand_variables():
+    run("twenty_thousand_variables.py")
