@@ -15,7 +15,7 @@ from jointglasso.inference.combinations import ASSOCIATIONS
 
 FUNCTIONS = {"infer": {}, "bootstrap_network": {"n_resamples": 3}, "network_test": {"n_permutations": 3}}
 MISSING = ("complete", "pairwise", "em")
-PAGE = Path(__file__).parent.parent / "docs" / "inference.md"
+PAGE = Path(__file__).parents[2] / "docs" / "inference.md"
 
 
 def data_set():
