@@ -67,7 +67,7 @@ def test_weights_of_jgl_are_shares_of_the_samples(run):
     assert np.abs(our_answer(run, weights=(n / n.mean()).tolist()) - answer_of_jgl(run)).max() > 1e-2
 
 
-NILEARN = json.loads((Path(__file__).parent / "nilearn_runs.json").read_text("utf-8"))
+NILEARN = json.loads((Path(__file__).parents[1] / "data" / "nilearn_runs.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("run", NILEARN["runs"], ids=lambda run: f"alpha={run['alpha']}")
