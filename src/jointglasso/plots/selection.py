@@ -94,7 +94,8 @@ def _draw_grid(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int,
 
 def _lines_by(lambda1: FloatArray, lambda2: FloatArray) -> tuple[FloatArray, str]:
     """Value that is constant along a line: the ratio, or lambda2 where it has fewer values."""
-    ratio = np.asarray(np.divide(lambda2, lambda1, out=np.full_like(lambda1, np.inf), where=lambda1 > 0)).round(6)
+    ratio = np.full_like(lambda1, np.inf)
+    ratio[lambda1 > 0] = np.round(lambda2[lambda1 > 0] / lambda1[lambda1 > 0], 6)
     by_ratio = len(np.unique(ratio)) <= len(np.unique(lambda2))
     return (ratio, "lambda2 / lambda1") if by_ratio else (lambda2, "lambda2")
 
