@@ -109,7 +109,13 @@ def fit(
         cells = without_covariates(cells, covariates_by_class(adata, samples, covariates))
     source = SampleCovariance(cells, scale=scale, constant=treatment)
     solution = with_refit(source, solve(source, lambda1, lambda2, **options))
-    parameters = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2, "scale": scale}
+    parameters: dict[str, Any] = {
+        "groupby": groupby,
+        "layer": layer,
+        "lambda1": lambda1,
+        "lambda2": lambda2,
+        "scale": scale,
+    }
     parameters |= {"constant": constant, "covariates": list(covariates) or None}
     _store(adata, key_added, solution, used, {**parameters, **options})
     return solution

@@ -127,8 +127,6 @@ def read_inference_data(
     offered = ("refuse", "complete", "em") if em and association != "mixed" else ("refuse", "complete")
     check_choice("missing", missing, offered)
     samples = read_samples(X, y)
-    if groups is None:
-        warn_if_dependent(samples)
     beside = [by_class("groups", groups, samples), by_class("covariates", covariates, samples)]
     samples, beside = complete_rows(samples, beside, missing, offered)
     sizes, residuals, covariate_tables = samples.sizes.astype(float), samples, beside[1]
@@ -144,6 +142,8 @@ def read_inference_data(
             samples.with_parts([NormalScores(X).scores for X in samples.matrices]), covariate_tables
         )
     samples = residuals
+    if groups is None:
+        warn_if_dependent(samples)
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
     if association == "mixed":
         return _resampled(samples, sizes, beside[0])
