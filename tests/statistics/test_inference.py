@@ -436,6 +436,7 @@ def test_answers_in_categories_are_traced_back_to_what_lies_behind_them():
     assert any("are worth" in note for note in few.notes)
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.data.dependence.DependentSamplesWarning")  # which it is about
 def test_a_batch_that_shifts_some_variables_is_taken_out():
     X = chain(0.0, 120, seed=5)
     batch = np.repeat(["m", "t", "w"], 40)
@@ -449,6 +450,7 @@ def test_a_batch_that_shifts_some_variables_is_taken_out():
     np.testing.assert_array_equal(jgl.infer(shifted, covariates=age).sizes, [117])
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.data.dependence.DependentSamplesWarning")  # which it is about
 def test_repeated_measures_widen_the_intervals():
     rng = np.random.default_rng(0)
     subject = np.repeat(np.arange(40), 4)

@@ -145,6 +145,7 @@ def test_normal_scores_hold_for_skewed_margins():
     assert mean(plain.edges) < 0.85
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.data.dependence.DependentSamplesWarning")  # which it is about
 def test_repeated_measures_are_paid_for():
     """Subjects whose residuals go together: every sample by itself would reject far too often."""
     rng = np.random.default_rng(0)

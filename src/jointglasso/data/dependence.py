@@ -14,8 +14,9 @@ from jointglasso.data.samples import Samples
 #: Rows and variables of a class that the statistic uses: it is certain with fewer.
 MAX_ROWS, MAX_VARIABLES = 5000, 200
 
-#: Level of the test over all classes, and the smallest autocorrelation that is worth a warning.
-LEVEL, SMALLEST = 1e-4, 0.1
+#: Level of the test over all classes, and the smallest autocorrelation r that is reported: with 0.2 the variance of a
+#: correlation is ``(1 + r^2) / (1 - r^2) = 1.08`` times that of independent samples.
+LEVEL, SMALLEST = 1e-4, 0.2
 
 #: Limits of a block of consecutive samples, and the number of blocks that a class should have at least.
 MIN_BLOCK, MAX_BLOCK, MIN_BLOCKS = 10, 40, 10

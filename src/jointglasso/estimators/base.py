@@ -86,9 +86,10 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         labels = np.full(len(X), ONE_CLASS) if y is None else np.asarray(y)
         self.classes_ = labels[[members[0] for members in samples.rows]]
         samples = samples.with_variables(check_choice("variables", self.variables, ("same", "union")))
-        warn_if_dependent(samples)
         self._has_covariates = covariates is not None
-        return without_covariates(samples, covariates, self.association, self.missing)
+        samples = without_covariates(samples, covariates, self.association, self.missing)
+        warn_if_dependent(samples)
+        return samples
 
     def _variable_names(self) -> tuple[str, ...]:
         default = (f"x{i}" for i in range(self.n_features_in_))

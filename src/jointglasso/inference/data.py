@@ -112,8 +112,6 @@ def read_inference_data(
     samples = read_samples(X, y)
     without_em = permutations or association in ("mixed", "spearman")
     offered = [word for word in MISSING if word != "em" or not without_em]
-    if groups is None:
-        warn_if_dependent(samples)
     beside = [by_class("groups", groups, samples), by_class("covariates", covariates, samples)]
     samples, beside = complete_rows(samples, beside, missing, offered)
     sizes, residuals, covariate_tables = samples.sizes.astype(float), samples, beside[1]
@@ -126,6 +124,8 @@ def read_inference_data(
         scored = samples.with_parts([NormalScores(X).scores for X in samples.matrices])
         residuals, _ = _regress_out(scored, covariate_tables)
     samples = residuals
+    if groups is None:
+        warn_if_dependent(samples)
     _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
     incomplete = any(np.isnan(X).any() for X in samples.matrices)
     if association in ("mixed", "spearman") or (incomplete and missing == "pairwise"):

@@ -46,7 +46,7 @@ EXCHANGEABLE = {
 def test_exchangeable_samples_are_not_reported(name):
     rng = np.random.default_rng(1)
     fired = [
-        value > 0.1 and deviate > 3.719 for value, deviate in (lag_one(EXCHANGEABLE[name](rng)) for _ in range(500))
+        value > 0.2 and deviate > 3.719 for value, deviate in (lag_one(EXCHANGEABLE[name](rng)) for _ in range(500))
     ]
     assert np.mean(fired) <= 0.01
 
@@ -93,3 +93,15 @@ def test_blocks_restore_coverage():
             covered += ((table.low < 0) & (table.high > 0)).tolist()
     assert np.mean(plain) < 0.91
     assert 0.93 <= np.mean(blocked) <= 0.975
+
+
+def test_what_covariates_explain_is_not_reported():
+    rng = np.random.default_rng(5)
+    age = np.arange(120.0)
+    X = rng.normal(size=(120, 4)) + 0.1 * age[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DependentSamplesWarning)
+        jgl.infer(X, covariates=age)
+        jgl.select(X, covariates=age)
+    with pytest.warns(DependentSamplesWarning):
+        jgl.infer(X)
