@@ -202,7 +202,6 @@ def _write_report(folder: Path, result: Result, contents: Contents, notes: str) 
 def report_parameters(parameters: Mapping[str, Any], data: Data) -> dict[str, Any]:
     """Parameters for the report: how the data were prepared, and the samples used, beside those of the solution."""
     named: dict[str, Any] = {name: data.preparation.get(name) for name in ("association", "missing")}
-    named = {name: value for name, value in named.items() if value is not None}
     return {**named, **parameters, "sample_sizes": data.samples.sizes.tolist()}
 
 

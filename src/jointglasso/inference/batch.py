@@ -148,7 +148,7 @@ def _z_of(
 ) -> tuple[FloatArray, list[FloatArray], list[Residuals]]:
     """Estimates z (P, K), partial correlation matrices (K arrays (p, p)), and the residuals of each class."""
     upper = np.triu_indices(scores[0].shape[1], 1)
-    gains: list[FloatArray] | list[None] = dilution or [None] * len(scores)
+    gains: Sequence[FloatArray | None] = dilution or [None] * len(scores)
     parts = zip(scores, precision, gains, strict=True)
     residuals = [Residuals(Z, sparse.csr_array(Theta), gain) for Z, Theta, gain in parts]
     rho = [part.all_pairs() for part in residuals]

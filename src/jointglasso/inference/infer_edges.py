@@ -164,14 +164,7 @@ def infer(
         diagonals=[part.diagonal for part in residuals],
         estimates=estimates,
         solution=support_fit.solution,
-        notes=(
-            *data.notes,
-            *support_fit.notes,
-            *few,
-            *(_heavy_tails(data) if association == "pearson" and data.recomputed is None else ()),
-            *([] if data.dilution is None else [_MISSING]),
-            *(_low_information(data) if association == "mixed" else ()),
-        ),
+        notes=(*data.notes, *support_fit.notes, *few, *_notes(data, association)),
         covariates=data.covariates,
     )
 
@@ -207,6 +200,15 @@ def _check_keep(keep: Any) -> Any:
     if check_positive("keep", keep) > 1.0:
         raise InputError(f"keep={keep:g} is no p-value: give 'auto', 'all' or a number up to 1.", "keep")
     return float(keep)
+
+
+def _notes(data: InferenceData, association: str) -> list[str]:
+    """Notes about tails, missing values and ordinal data."""
+    return [
+        *(_heavy_tails(data) if association == "pearson" and data.recomputed is None else ()),
+        *(() if data.dilution is None else (_MISSING,)),
+        *(_low_information(data) if association == "mixed" else ()),
+    ]
 
 
 def _heavy_tails(data: InferenceData) -> list[str]:

@@ -17,7 +17,7 @@ recomputed in every draw (mixed, Spearman's, pairwise) they come from the data, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -236,8 +236,8 @@ class _Summary:
         self._n_variables, self._error = n_variables, error
         self._rows, self._columns = np.triu_indices(n_variables, 1)
 
-    def __call__(self, z: FloatArray, error: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-        error = calibrated(z, cast(FloatArray, error if self._error is None else self._error))
+    def __call__(self, z: FloatArray, *errors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        error = calibrated(z, errors[0] if self._error is None else self._error)
         Q = spread(z, error)
         nodes = np.bincount(self._rows, Q, self._n_variables) + np.bincount(self._columns, Q, self._n_variables)
         return np.array([np.sqrt(Q.max()), np.sqrt(Q.sum()), strength_difference(z, error)]), np.sqrt(nodes)
