@@ -135,6 +135,14 @@ def test_damaged_files_are_replaced(suffix, content, tmp_path):
     assert len(file.read_bytes()) > 0.9 * len(valid)
 
 
+def test_a_cache_that_cannot_be_written_does_not_stop_a_solve(tmp_path):
+    """The disk is full: numba writes files and renames them."""
+    block = "import os\ndef replace(*names):\n    raise OSError(28, 'No space left on device')\nos.replace = replace\n"
+    done = run(["-c", block + ONE_KERNEL], {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}, tmp_path)
+    assert done.returncode == 0 and done.stdout.split()[0] == "0", done.stderr
+    assert not list(tmp_path.rglob("*.nbi"))
+
+
 def test_code_for_other_types_is_not_called(tmp_path):
     """Two processes that compile a kernel for different types can leave the code of one under the types of another."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}

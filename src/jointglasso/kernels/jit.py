@@ -17,7 +17,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,10 +27,10 @@ import numba
 #: What to do where compiled code cannot be cached.
 REMEDY = "set the environment variable NUMBA_CACHE_DIR to a folder that can be written and stays"
 
-#: Errors of reading a damaged cache file.
-_DAMAGED = (
+#: Errors of reading a damaged cache file, and of writing to a full disk.
+_CACHE_ERRORS = (
     pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError, MemoryError, TypeError, ValueError,
-    OverflowError,
+    OverflowError, OSError,
 )  # fmt: skip
 
 
@@ -117,14 +117,11 @@ def _with_repair(kernel: Any) -> Any:
 
     def compile_checked(signature: Any) -> Any:
         with _no_collector():
-            try:
-                code = load_or_compile(signature)
-                if signature in kernel.signatures:
-                    return code
-            except _DAMAGED:
-                pass
-            shutil.rmtree(kernel.stats.cache_path, ignore_errors=True)
-            return load_or_compile(signature)
+            with suppress(*_CACHE_ERRORS):
+                load_or_compile(signature)
+            if signature not in kernel.signatures:
+                shutil.rmtree(kernel.stats.cache_path, ignore_errors=True)
+            return load_or_compile(signature)  # numba returns what has been compiled
 
     kernel.compile = compile_checked
     return kernel
