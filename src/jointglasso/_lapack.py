@@ -7,12 +7,13 @@ routines called by address do not.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cython_lapack
+from scipy.linalg import cython_lapack, lapack
 
 from jointglasso._typing import FloatArray
 
@@ -36,25 +37,35 @@ def _call(name: str, matrix: FloatArray | NDArray[np.float32]) -> int:
     kind = np.float32 if name[0] == "s" else np.float64
     if not (matrix.flags.c_contiguous and matrix.dtype == kind and matrix.shape[0] == matrix.shape[1]):
         raise ValueError(f"a contiguous square matrix of {kind.__name__} numbers is needed")
-    size, status = ctypes.c_int(len(matrix)), ctypes.c_int(0)
+    routine = _routine(name)
     # LAPACK is column-major: the upper triangle of a row-major matrix is its lower triangle.
-    _routine(name)(
-        b"L",
-        ctypes.byref(size),
-        matrix.ctypes.data,
-        ctypes.byref(ctypes.c_int(max(1, len(matrix)))),
-        ctypes.byref(status),
-    )
+    if routine is None:
+        options = {"clean": 0, "overwrite_a": 1} if name.endswith("potrf") else {"overwrite_c": 1}
+        result, code = lapack.__dict__[name](matrix.T, lower=1, **options)
+        if not np.shares_memory(result, matrix):
+            matrix.T[...] = result
+        return int(code)
+    size, leading, status = ctypes.c_int(len(matrix)), ctypes.c_int(max(1, len(matrix))), ctypes.c_int(0)
+    routine(b"L", ctypes.byref(size), matrix.ctypes.data, ctypes.byref(leading), ctypes.byref(status))
     return status.value
 
 
 @cache
-def _routine(name: str) -> Callable[..., None]:
-    """The LAPACK routine of SciPy's build; calls through ctypes release the interpreter lock."""
-    capsule = cython_lapack.__pyx_capi__[name]
-    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
-    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+def _routine(name: str) -> Callable[..., None] | None:
+    """The LAPACK routine of SciPy's build, or None if its integers are not C's int (ILP64 builds).
+
+    Calls through ctypes release the interpreter lock.
+    """
+    from numba.extending import get_cython_function_address
+
+    if not _takes_int(repr(cython_lapack.__pyx_capi__[name]), name[0]):
+        return None
     integer, result = ctypes.POINTER(ctypes.c_int), None
     kind = ctypes.CFUNCTYPE(result, ctypes.c_char_p, integer, ctypes.c_void_p, integer, integer)
-    return kind(pointer_of(capsule, name_of(capsule)))
+    return kind(get_cython_function_address("scipy.linalg.cython_lapack", name))
+
+
+def _takes_int(capsule: str, precision: str) -> bool:
+    """Whether a capsule, whose name is the C signature, has the arguments (uplo, n, matrix, leading, status)."""
+    number = rf"(?:\w*_{precision}|{'float' if precision == 's' else 'double'})"
+    return re.search(rf'"void \(char \*, int \*, {number} \*, int \*, int \*\)"', capsule) is not None

@@ -26,7 +26,7 @@ def warm_kernels() -> float:
     """Run small problems through every solver and rule, which fills numba's cache on disk; return the seconds taken.
 
     Other processes, one for each further core, compile the most expensive kernels first and continue with these
-    problems in reverse order; a kernel compiled by one process is read from the cache by the others.
+    problems in reverse order; a kernel that one process has compiled is read from the cache by the others.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _run_backwards(number: int, n_processes: int) -> None:
     """Compile every `n_processes`-th of the most expensive kernels, then solve the problems in reverse order.
 
     The kernels are compiled from argument types: a problem would first need other kernels, the same in all processes,
-    which would wait for each other.
+    which would all compile them.
     """
     for compile_one in _longest()[number::n_processes]:
         compile_one()
@@ -203,24 +203,21 @@ class KernelCache:
 def kernel_cache() -> KernelCache:
     """State of the kernel cache for this machine and this version of the package and of Python."""
     import jointglasso.kernels
-    from jointglasso.kernels.jit import cache_lasts, is_kernel
+    from jointglasso.kernels.jit import cache_folder, is_kernel
 
-    kernels = {}
+    kernels: set[Callable[..., object]] = set()
     for module in pkgutil.iter_modules(jointglasso.kernels.__path__, "jointglasso.kernels."):
         for item in vars(importlib.import_module(module.name)).values():
             if is_kernel(item) and item.py_func.__module__ == module.name:
-                kernels[item.py_func] = item.stats.cache_path
-    folder = next(iter(kernels.values()))
-    ready = set()
-    if folder is not None:
-        ready = {
-            function for function, place in kernels.items() if any(Path(place).glob(f"{_file_name(function)}.*.nbi"))
-        }
+                kernels.add(item.py_func)
+    folder = cache_folder()
+    files = {file.name for file in folder.path.rglob("*.nbi")} if folder.path else set()
+    ready = {function for function in kernels if any(name.startswith(_file_name(function)) for name in files)}
     sweeps = any(function.__name__ == "ascend_small_groups" for function in ready)
-    return KernelCache(folder and Path(folder), cache_lasts(), len(ready), len(kernels), sweeps)
+    return KernelCache(folder.path, folder.lasting, len(ready), len(kernels), sweeps)
 
 
 def _file_name(function: object) -> str:
     """Prefix of numba's cache file name of a function: module, name and line."""
     module = function.__module__.rpartition(".")[2]
-    return f"{module}.{function.__qualname__}-{function.__code__.co_firstlineno}"  # type: ignore[attr-defined]
+    return f"{module}.{function.__qualname__}-{function.__code__.co_firstlineno}."  # type: ignore[attr-defined]

@@ -70,7 +70,7 @@ ONLY = {
 
 #: The packages that may import a third-party package.
 OWNERS = {
-    "numba": ("kernels",),
+    "numba": ("kernels", "_lapack"),
     "sklearn": ("estimators", "selection", "inference"),
     "click": ("cli",),
     "cupy": ("backends",),

@@ -1,8 +1,8 @@
-"""Where compiled kernels are kept between processes, and what happens where nothing may be written.
+"""Compilation of kernels by numba, and the folder in which the compiled code is cached between processes.
 
-numba keeps compiled code in the folder that NUMBA_CACHE_DIR names, beside the package, or in the user's cache folder.
-In a read-only container none of them can be written; then a folder of our own among the temporary files serves, and
-without that the kernels are compiled anew in every process.
+numba checks the file of a kernel for changes, but code of other files, such as the functions of a penalty, is compiled
+into it. The name of the cache folder therefore contains a digest of the sources of all kernels. Cached code is executed
+when it is loaded, so that the folder must belong to the user, and others must not be able to write to it.
 """
 
 from __future__ import annotations
@@ -11,42 +11,54 @@ import gc
 import hashlib
 import os
 import pickle
+import shutil
 import stat
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
-from numba.core.compiler_lock import global_compiler_lock
 
-#: What to do where compiled code cannot be kept.
+#: What to do where compiled code cannot be cached.
 REMEDY = "set the environment variable NUMBA_CACHE_DIR to a folder that can be written and stays"
+
+#: Errors of reading a damaged cache file, and of writing to a full disk.
+_CACHE_ERRORS = (
+    pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError, MemoryError, TypeError, ValueError,
+    OverflowError, OSError,
+)  # fmt: skip
 
 
 class CacheWarning(UserWarning):
     """Compiled code cannot be kept where it should be."""
 
 
+class CacheFolder(NamedTuple):
+    """Folder of compiled code."""
+
+    path: Path | None
+    """None if no private folder can be written."""
+    lasting: bool
+    """Whether it is not among the temporary files."""
+
+
 def njit(function: Callable[..., Any]) -> Any:
-    """Compile like `numba.njit`, and keep the code wherever a folder can be written: what Python calls."""
-    try:
-        return _kept(numba.njit(cache=True, **_OPTIONS)(function))
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
-    folder = temporary_folder()
+    """Compile as `numba.njit`, with the cache in `cache_folder`: for functions that Python calls."""
+    folder = cache_folder().path
     if folder is None:
         return numba.njit(**_OPTIONS)(function)
-    usual = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)  # read when a function is decorated, and of no concern to others
+    previous = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)  # numba reads it when a function is decorated
     try:
-        return _kept(numba.njit(cache=True, **_OPTIONS)(function))
+        kernel = numba.njit(cache=True, **_OPTIONS)(function)
     finally:
-        numba.config.CACHE_DIR = usual
+        numba.config.CACHE_DIR = previous
+    return _with_repair(kernel)
 
 
 def njit_internal(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -95,57 +107,24 @@ def _options_of_helpers() -> dict[str, Any]:
 HELPER = _options_of_helpers()
 
 
-def _kept(kernel: Any) -> Any:
-    """Make the cached code of a kernel stand or fall with the sources of all kernels, and let one process compile it.
+def _with_repair(kernel: Any) -> Any:
+    """Recompile where the cached code cannot be read, or has been compiled for other types than those asked for.
 
-    numba looks at the file of a kernel alone, but code from other files, such as the functions of a penalty, is
-    compiled into it: an edit there would leave stale code behind. Processes that need a kernel that another one is just
-    compiling for the same types wait for it; kernels call one another in one direction only, so that they never wait in
-    a circle.
+    numba writes a cache without locks: of two processes that compile one kernel for different types at the same time,
+    one may write the index and the other the code.
     """
-    cached: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-    if hasattr(cached, "_source_stamp"):
-        cached._source_stamp = sources_digest()
-        compile_, load, save = kernel.compile, cached._load_index, cached.save
-        folder, name = Path(kernel.stats.cache_path), cached._index_name
+    load_or_compile = kernel.compile
 
-        def load_known() -> Any:
-            """What another version kept may name types that are no more, and is read before its version is seen."""
-            try:
-                return load()
-            except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
-                return {}
+    def compile_checked(signature: Any) -> Any:
+        with _no_collector():
+            with suppress(*_CACHE_ERRORS):
+                load_or_compile(signature)
+            if signature not in kernel.signatures:
+                shutil.rmtree(kernel.stats.cache_path, ignore_errors=True)
+            return load_or_compile(signature)  # numba returns what has been compiled
 
-        def save_alone(key: Any, data: Any) -> None:
-            """An index is written before the code it names: what lies there of other sources must not pass for it."""
-            with _alone_on_this_machine(folder / f"{name}.lock"):
-                if not load_known():
-                    for old in folder.glob(f"{name.removesuffix('.nbi')}.*.nbc"):
-                        old.unlink(missing_ok=True)
-                save(key, data)
-
-        def compile_once(signature: Any) -> Any:
-            types = hashlib.sha256(str(signature).encode()).hexdigest()[:16]
-            with global_compiler_lock, _alone_on_this_machine(folder / f"{name}.{types}.lock"), _no_collector():
-                return compile_(signature)
-
-        kernel.compile, cached._load_index, cached.save = compile_once, load_known, save_alone
+    kernel.compile = compile_checked
     return kernel
-
-
-@contextmanager
-def _alone_on_this_machine(path: Path) -> Iterator[None]:
-    """Hold a lock that ends with this process at the latest; without one where the system or the folder has none."""
-    try:
-        import fcntl
-
-        file = path.open("a")
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except (ImportError, OSError):
-        yield
-        return
-    with file:
-        yield
 
 
 @contextmanager
@@ -180,29 +159,46 @@ def sources_digest() -> str:
 
 
 @cache
-def temporary_folder() -> Path | None:
-    """Folder for compiled code among the temporary files, or None; the first call warns."""
-    folder = private_folder()
-    instead = "in every process anew" if folder is None else f"into {folder}, which may not last"
-    message = f"No folder for compiled code can be written, so kernels are compiled {instead}: {REMEDY}."
-    warnings.warn(message, CacheWarning, stacklevel=2)
-    return folder
+def cache_folder() -> CacheFolder:
+    """Find or make the cache folder: below NUMBA_CACHE_DIR or the user's cache folder, else a temporary one.
 
-
-def cache_lasts() -> bool:
-    """Whether the kernels loaded so far are kept in a folder of numba's, not among the temporary files or nowhere."""
-    return temporary_folder.cache_info().currsize == 0
-
-
-def private_folder() -> Path | None:
-    """Make or find a folder that nobody else can write: what lies in it will be executed."""
+    The first call warns where compiled code will not last.
+    """
+    name = f"kernels-{sources_digest()[:16]}"
     try:
-        user = os.getuid() if hasattr(os, "getuid") else None
-        folder = Path(tempfile.gettempdir(), "jointglasso-kernels" if user is None else f"jointglasso-kernels-{user}")
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        private = user is None or (found.st_uid == user and stat.S_IMODE(found.st_mode) & 0o077 == 0)
-        if not stat.S_ISDIR(found.st_mode) or not private:
+        path = _private_folder(_user_folder() / "jointglasso", name)
+    except RuntimeError:  # the user has no home
+        path = None
+    if path is not None:
+        return CacheFolder(path, lasting=True)
+    user = os.getuid() if hasattr(os, "getuid") else ""
+    path = _private_folder(Path(tempfile.gettempdir()), f"jointglasso-{user}-{name}")
+    where = "in every process anew" if path is None else f"into {path}, which may not last"
+    message = f"No private folder for compiled code can be written, so kernels are compiled {where}: {REMEDY}."
+    warnings.warn(message, CacheWarning, stacklevel=2)
+    return CacheFolder(path, lasting=False)
+
+
+def _user_folder() -> Path:
+    """Cache folder of the user, by the conventions of the system."""
+    if numba.config.CACHE_DIR:
+        return Path(numba.config.CACHE_DIR)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _private_folder(parent: Path, name: str) -> Path | None:
+    """Find or make a folder that only the user can write; None if that is impossible."""
+    folder = parent / name
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            return None
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077):
             return None
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:

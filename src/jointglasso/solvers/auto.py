@@ -2,7 +2,7 @@
 
 Closed form where the class graphs are forests; block coordinate ascent by columns for all others; Newton's method where
 its gap is above the limit; ADMM where Newton's method fails or is too expensive, as in densely correlated groups with
-weighted pairs, to which column sweeps do not apply.
+unpenalised pairs (weight zero), to which column sweeps do not apply.
 """
 
 from __future__ import annotations

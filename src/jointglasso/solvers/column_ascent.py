@@ -36,16 +36,10 @@ def next_gap_check(gap_estimate: float, limit: float, gap: float) -> float:
 
 
 def suits_columns(task: SolverTask) -> bool:
-    """Whether column sweeps apply to the groups of a task: every pair must be penalised.
-
-    For penalties that support Newton's method, systems with weighted or forbidden pairs are solved by it.
-    """
-    system = task.system
+    """Whether column sweeps apply to the groups of a task: every pair must be penalised or forbidden."""
     if task.penalty.scale == 0.0 or "columns" not in task.penalty.supports:
         return False
-    if "newton" in task.penalty.supports:
-        return not (len(system.pair_factor) or len(system.forbidden))
-    return bool((system.pair_factor > 0.0).all())
+    return bool((task.system.pair_factor > 0.0).all())
 
 
 @dataclass
@@ -357,6 +351,7 @@ def _point_near_inverse(task: SolverTask, inverse: FloatArray) -> NDArray[np.flo
     """The inverse with the optimal diagonal and each pair projected onto its dual ball, if that is definite.
 
     Otherwise it is shrunk towards S until it is feasible: S is semidefinite, so a convex combination is definite.
+    Forbidden pairs are not constrained and keep their values.
     """
     system, penalty = task.system, task.penalty
     variance = system.optimal_variance(task.diagonal_penalty)
@@ -368,8 +363,14 @@ def _point_near_inverse(task: SolverTask, inverse: FloatArray) -> NDArray[np.flo
     outside = (weight * shift)[chosen]
     feasible_shift = shift.copy()
     feasible_shift[chosen] = penalty.nearest_subgradient(np.zeros(len(chosen)), outside, entries) / weight[chosen]
+    forbidden = system.forbidden
+    block = system.forbidden_block
+    slots = np.divmod(forbidden - system.offset[block], system.size[block])
+    unconstrained = inverse[forbidden] * np.prod([scale[system.member_start[block] + slot] for slot in slots], axis=0)
     W = system.scatter(covariance + feasible_shift, variance)
+    W[forbidden] = unconstrained
     if np.isnan(log_determinants(system, W, np.ones(system.n_blocks, dtype=bool))).any():
         furthest = penalty.gauge(outside, entries).max(initial=1.0)
         W = system.scatter(covariance + shift / furthest, variance)
+        W[forbidden] = system.S[forbidden] + (unconstrained - system.S[forbidden]) / furthest
     return W.astype(np.float32)

@@ -239,9 +239,7 @@ def _sweep_big(state: _BestPoints, group: int) -> None:
     """Column sweeps over a large group until its gap is within its limit or stagnates."""
     task = state.task
     subtask, positions = extract_group(task, state.theta, group, state.limits(), task.max_iter)
-    known = None
-    if task.warm and not len(task.system.forbidden):
-        known = subtask.bounds(subtask.start).inverse
+    known = subtask.bounds(subtask.start).inverse if task.warm else None
     ascent = ColumnAscent.begin(subtask, subtask.start, known)
     idle, threshold = 0, config.FIRST_GAP_CHECK * subtask.tol
     for _ in range(min(config.COMPARING_MOST, task.max_iter)):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+from jointglasso import _lapack
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso.kernels.lanes import ROW, Dots, add_four_dots, add_one_dot, add_rows, transpose_square
 from jointglasso.solvers.working_set import _aligned_rows
@@ -80,8 +81,13 @@ def test_aligned_rows_are_zeros_at_a_multiple_of_64_bytes(n):
     assert len(rows) == n and not rows.any() and rows.ctypes.data % 64 == 0
 
 
+@pytest.mark.parametrize("by_address", [True, False])
 @pytest.mark.parametrize("n", [1, 2, 33, 150])
-def test_factor_and_inverse_in_place(rng, n):
+def test_factor_and_inverse_in_place(rng, n, by_address, monkeypatch):
+    if by_address:
+        assert _lapack._routine("dpotrf") is not None
+    else:  # builds with 64-bit integers
+        monkeypatch.setattr(_lapack, "_routine", lambda name: None)
     A = rng.standard_normal((n, n + 5))
     A = A @ A.T
     work = np.triu(A) + np.tril(np.full((n, n), np.nan), -1)  # the lower triangle is not looked at
@@ -92,7 +98,16 @@ def test_factor_and_inverse_in_place(rng, n):
     assert np.allclose(np.triu(work), np.triu(np.linalg.inv(A)))
 
 
-def test_indefinite_matrices_are_told():
+@pytest.mark.parametrize("integer, suits", [("int", True), ("int64_t", False), ("long", False)])
+def test_only_routines_of_the_expected_signature_are_called_by_address(integer, suits):
+    signature = f"void (char *, {integer} *, __pyx_t_5scipy_6linalg_13cython_lapack_d *, {integer} *, {integer} *)"
+    assert _lapack._takes_int(f'<capsule object "{signature}" at 0x7f>', "d") == suits
+    assert not _lapack._takes_int(f'<capsule object "{signature}" at 0x7f>', "s")
+
+
+def test_indefinite_matrices_are_told(monkeypatch):
+    assert not factor_in_place(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    monkeypatch.setattr(_lapack, "_routine", lambda name: None)
     assert not factor_in_place(np.array([[1.0, 2.0], [2.0, 1.0]]))
 
 
