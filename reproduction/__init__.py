@@ -29,7 +29,7 @@ EXPERIMENTS = {
         "figure-correctness": (
             "correctness", "figure_correctness", "ADMM and HADMM converge to the same objective", "1 min", "hours"
         ),
-        "figure-times": ("times", "figure_times", "Time of HADMM, LADMM and GADMM", "6 min", "days"),
+        "figure-times": ("times", "figure_times", "Time of HADMM, LADMM and GADMM", "4 min", "days"),
         "figure-complexity": (
             "complexity", "figure_complexity", "Complexity of the three screening rules", "1 min", "3 min"
         ),

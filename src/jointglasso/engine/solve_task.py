@@ -238,7 +238,7 @@ def _require_definite_together(problem: JointProblem, system: BlockSystem) -> No
         # A sum of semidefinite matrices has their common null space; scaled, its rank does not depend on the units.
         scale = np.sqrt(np.diagonal(matrices[0]))
         scaled = [S / scale / scale[:, None] for S in matrices]
-        rank = np.linalg.matrix_rank(sum(S / np.diagonal(S).max() for S in scaled), hermitian=True)
+        rank = np.linalg.matrix_rank(np.sum([S / np.diagonal(S).max() for S in scaled], axis=0), hermitian=True)
         # Two variables with correlation 1 (or -1) in all classes: diagonals that differ make the null vectors differ.
         correlation = np.mean([S / np.sqrt(np.outer(np.diagonal(S), np.diagonal(S))) for S in scaled], axis=0)
         perfect = np.abs(correlation[np.triu_indices(b, 1)]).max() >= 1.0 - 1e-12
