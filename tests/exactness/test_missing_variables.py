@@ -250,12 +250,14 @@ def test_penalties_are_chosen_and_edges_refitted_among_what_there_is(penalty, cr
     networks = jgl.JointNetworks.from_solution(found.solution)
     assert networks.absent.sum() == sum(P - len(held) for held in HELD.values())
     assert sum(found.solution.n_edges) > 0
-    # The refit of a class is the maximum likelihood on its own variables.
+    # The refit of a class is a maximum likelihood on its own variables.
     Theta = found.solution.refit.precision[3].toarray()
     at = place(found.solution.variable_names, HELD["D"])
     W, S = np.linalg.inv(Theta[np.ix_(at, at)]), tables()["D"].corr().to_numpy()
     if penalty == "group":
-        assert np.abs((W - S)[Theta[np.ix_(at, at)] != 0]).max() < 1e-6
+        phi = found.solution.refit.relaxation[3]
+        target = phi * S + (1 - phi) * np.linalg.inv(found.solution.precision[3].toarray()[np.ix_(at, at)])
+        assert np.abs((W - target)[Theta[np.ix_(at, at)] != 0]).max() < 1e-6
     common = jgl.select(tables(), variables="intersection", grid=grid, penalty=penalty)
     assert common.solution.variable_names == ("v0", "v1")
     with pytest.raises(ValueError, match="variables='union'"):

@@ -390,7 +390,9 @@ def test_prove_decides_every_edge(table, tmp_path):
     before = answer(*loose, tmp_path / "loose")
     after = answer(*loose, tmp_path / "proved", "--prove")
     assert before["edges_undecided"] > 0 == after["edges_undecided"]
-    assert payload_of(tmp_path / "proved" / "report.html")["verdict"]["text"].startswith("Certified: exactly")
+    assert payload_of(tmp_path / "proved" / "report.html")["verdict"]["text"].startswith(
+        "Certified (optimisation): exactly"
+    )
     assert "edges certified" in payload_of(tmp_path / "loose" / "report.html")["verdict"]["text"]
 
 

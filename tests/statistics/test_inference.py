@@ -509,7 +509,7 @@ def test_a_support_that_is_too_dense_for_the_samples_gets_a_ridge_and_a_word():
         ({"groups": ["s"] * 250}, "'case' has 1 subjects"),
         ({"covariates": np.full(250, np.nan)}, "missing values in class 'case'"),
         ({"covariates": {"case": np.zeros(150)}}, "the classes are"),
-        ({"groups": np.arange(250), "se": "gaussian"}, "and not with groups"),
+        ({"groups": np.arange(250), "se": "gaussian"}, "and not with `groups`"),
         ({"keep": 2.0}, "no p-value"),
         ({"penalty_multiplier": 0.0}, "penalty_multiplier=0 must be"),
     ],

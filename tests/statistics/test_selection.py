@@ -648,9 +648,10 @@ def test_tables_by_class_are_aligned_by_name(data):
         jgl.select(by_class, y)
     with pytest.raises(ValueError, match="Class 'b' has 11 variables, class 'a' has 12"):
         jgl.select({"a": X, "b": X[:, 1:]})
-    for stack in ([X, X], np.stack([np.eye(3)] * 2)):
-        with pytest.raises(ValueError, match="stack of square matrices"):
-            jgl.select(stack)
+    with pytest.raises(ValueError, match="stack of square matrices"):
+        jgl.select(np.stack([np.eye(3)] * 2))
+    as_list = jgl.select([X[y == "c0"], X[y == "c1"]], grid=[(0.2, 0.1)])
+    assert as_list.solution.class_names == ("1", "2") and as_list.score == pytest.approx(expected.score)
 
 
 def test_components_too_large_to_refit_are_scaled(data, source, monkeypatch):

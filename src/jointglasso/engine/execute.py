@@ -186,7 +186,7 @@ def solve(
     if mu is not None:
         solution = with_latent(problem, solution, mu, options, clock)
     if not solution.status:
-        warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=2)
+        warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=3)  # past `known_arguments`
     return solution
 
 

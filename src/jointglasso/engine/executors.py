@@ -150,6 +150,7 @@ class _Run:
 
     def __init__(self, batch: TaskBatch, executor: Executor, n_jobs: int | None, memory: float | None) -> None:
         self.batch, self.executor, self.memory = batch, executor, memory
+        self._first_executor = executor  # tasks of it may end after the run has moved to the calling thread
         self.in_process = isinstance(executor, ThreadPoolExecutor | _CallingThread)
         dask = executor if isinstance(executor, DaskExecutor) and batch.broadcast else None
         self.broadcast = None if dask is None else dask.scatter(batch.shared)
@@ -274,7 +275,7 @@ class _Run:
             self._exceeded[number] = error.needed
             return
         except Exception as error:
-            dask = isinstance(self.executor, DaskExecutor) and self.executor.has_lost(error)
+            dask = isinstance(self._first_executor, DaskExecutor) and self._first_executor.has_lost(error)
             if dask or isinstance(error, BrokenExecutor):
                 self._lost(number, error)
                 return

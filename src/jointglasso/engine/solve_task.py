@@ -200,7 +200,7 @@ def require_minimum(problem: JointProblem, system: BlockSystem) -> None:
     """
     if problem.diagonal_penalty > 0:
         return
-    if problem.penalty.lambda1 == 0.0 and problem.penalty.class_graph is not None:
+    if problem.penalty.class_graph is not None and problem.penalty.box_radius(system.n_classes) == 0.0:
         _require_definite_together(problem, system)
     entries = unpenalised_entries(system, problem.penalty)
     if not len(entries):

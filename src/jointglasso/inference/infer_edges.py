@@ -164,7 +164,7 @@ def infer(
     estimates = estimate(data, residuals, se, None if limit == "all" else limit)
     few = _few_samples(data, residuals, estimates)
     for note in few:
-        warnings.warn(note, InferenceWarning, stacklevel=2)
+        warnings.warn(note, InferenceWarning, stacklevel=3)
     return Inference(
         class_names=data.class_names,
         variable_names=data.source.variable_names,

@@ -275,10 +275,10 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
             f"{argument('criterion', settings.criterion)} at the maximum likelihood chooses hundreds of false edges "
             "on pure noise, because it does not pay for the search among all pairs: use 'jbic' or 'ebic'.",
             SelectionWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     if result.on_edge:
-        warnings.warn(result.edge_advice, SelectionWarning, stacklevel=3)
+        warnings.warn(result.edge_advice, SelectionWarning, stacklevel=4)
     notes = (*data.notes, *_remarks(data.source, result, settings))
     half_edges = _half_edges(data, result, settings) if settings.halves else ()
     return replace(result, solution=with_refit(data.source, result.solution), notes=notes, half_edges=half_edges)

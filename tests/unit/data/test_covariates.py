@@ -142,7 +142,7 @@ def test_columns_of_cells_are_covariates(study):
     adata = anndata.AnnData(X, obs=cells)
     solution = jgl.anndata.fit(adata, lambda1=0.2, lambda2=0.1, covariates=["age", "batch"])
     oracle = jgl.SampleCovariance.from_labels(X, y, scale="correlation", covariates=frame)
-    assert solution.objective == pytest.approx(jgl.solve(oracle, 0.2, 0.1).objective)
+    assert solution.objective == pytest.approx(jgl.solve(oracle, 0.2, 0.1, weights="sqrt_sample_size").objective)
     assert adata.uns["jgl"]["params"]["covariates"] == '["age", "batch"]'
     with pytest.raises(jgl.InputError, match="no column 'depth'"):
         jgl.anndata.fit(adata, lambda1=0.2, lambda2=0.1, covariates=["depth"])

@@ -141,7 +141,7 @@ def test_select_and_the_estimators_take_answers_and_say_so(questionnaire):
     strong = [abs(float(chosen.solution.estimate[0][i, i + 1])) for i in range(7)]
     assert min(strong) > 0.3 and max(chosen.solution.n_edges) <= 9  # all true edges, few others
     model = jgl.JointGraphicalLasso(0.1, 0.05, association="mixed").fit(X, y)
-    assert model.notes_ == chosen.notes and (model.deviation_[:, :7] == 1.0).all()
+    assert set(model.notes_) <= set(chosen.notes) and (model.deviation_[:, :7] == 1.0).all()
     with pytest.raises(ValueError, match="latent"):
         model.score(X, y)
     with pytest.raises(ValueError, match="jbic"):

@@ -313,7 +313,7 @@ def test_a_command_prepares_its_samples_once(table, tmp_path, computed):
     done = CliRunner().invoke(main, ["fit", str(file), *options, "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     whole = [samples for samples in computed if list(samples.sizes) == [20, 20]]
-    assert len(whole) == 1
+    assert len(whole) == 2, "once for the networks, and once as normal scores for the tests of differences"
 
 
 @pytest.mark.filterwarnings("error")

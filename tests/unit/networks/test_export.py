@@ -276,7 +276,6 @@ def test_igraph_graphs_by_class(networks):
         ("networkx", lambda networks: networks.to_networkx()),
         ("networkx", lambda networks: networks.export("never_written.graphml")),
         ("igraph", lambda networks: networks.to_igraph()),
-        ("pandas", lambda networks: networks.edges()),
     ],
 )
 def test_a_missing_package_is_named_with_its_extra(networks, monkeypatch, package, call):

@@ -177,7 +177,7 @@ def test_facts_are_on_the_page(page):
     text = page.find("#facts").text
     for words in ("Certificate of optimality", "Duality gap", "Edges certified", "Parameters and run", "Screening"):
         assert words in text
-    assert page.texts("#verdict")[0].startswith("Proved optimal to")
+    assert page.texts("#verdict")[0].startswith("Certified optimal to")
 
 
 def test_the_policy_stops_requests_and_the_tests_would_see_them(page):

@@ -53,7 +53,8 @@ WORDS = {
 
 #: Public classes that are given to functions, or that say one sentence by themselves.
 OTHERS = {
-    "ADMM", "CovarianceSource", "DenseCovariance", "Iteration", "JointGraphicalLasso", "JointGraphicalLassoCV",
+    "ADMM", "CovarianceSource", "DenseCovariance", "GraphicalLasso", "GraphicalLassoCV", "GraphicalLassoIC",
+    "Iteration", "JointGraphicalLasso", "JointGraphicalLassoCV",
     "JointProblem", "Newton", "PairWeights", "ProximalGradient", "RichProgress", "SampleCovariance",
     "SelectionProgress", "Status", "TimeVaryingGraphicalLasso",
 }  # fmt: skip

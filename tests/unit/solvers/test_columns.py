@@ -466,5 +466,5 @@ def test_iterations_of_admm_do_not_count_against_those_of_other_methods():
     blocks = np.stack([S.block(k, np.arange(p)) for k in range(S.n_classes)])
     both = np.zeros((S.n_classes, 2 * p, 2 * p))
     both[:, :p, :p], both[:, p:, p:] = blocks, blocks
-    solution = jgl.solve(both, lambda1, lambda2, pair_weights={(0, 1): 1.5, (p, p + 1): 1.5})
+    solution = jgl.solve(both, lambda1, lambda2, pair_weights={(0, 1): 0.0, (p, p + 1): 0.0})
     assert solution.status and solution.n_iter > 100 and "admm" in solution.methods
