@@ -235,7 +235,7 @@ _FILES = {
     "matrices, convergence, stability and the choice of the penalties",
     "selection.csv": "the penalties tried, with scores and numbers of edges",
     "selection.txt": "why these penalties were chosen",
-    "solution.jgl": "the solution, penalised and maximum likelihood values; read it with jointglasso.load, or "
+    "solution.jgl": "the solution, penalised and relaxed values; read it with jointglasso.load, or "
     "jointglasso report and jointglasso export",
     "parameters.json": "data, options and versions, for repeating the run",
 }

@@ -37,7 +37,7 @@ def group_memory(
 ) -> FloatArray:
     """(G,): bytes needed to solve each group.
 
-    `dense` groups are solved by ADMM if the method is "auto", `big` groups out of core.
+    `dense` groups are solved by ADMM if the method is "auto", `big` groups without stored blocks.
     """
     bytes_per_entry = getattr(method, "bytes_per_entry", ADMM.bytes_per_entry)  # absent in user-defined solvers
     per_entry = np.where(dense if method.name == "auto" else False, ADMM.bytes_per_entry, bytes_per_entry)

@@ -161,7 +161,7 @@ def plan(
 
 
 def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool = False) -> Plan:
-    """Plan of a partition; with `may_be_big` large groups are solved out of core."""
+    """Plan of a partition; with `may_be_big` large groups are solved without stored blocks."""
     blocks = partition.class_blocks
     order = blocks.by_cost
     dense = dense_groups(blocks, pairs)
@@ -211,7 +211,7 @@ def check_memory(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
         jobs, free = n_concurrent(pieces, n_workers, budget - overhead)
     for_blocks = free >= 0.0
-    if not for_blocks:  # or if large groups are solved out of core
+    if not for_blocks:  # or if large groups are solved without stored blocks
         big = may_be_big(problem, method.name) & (blocks.group_largest > config.BATCHED_BLOCK)
         pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
         jobs, free = n_concurrent(pieces, n_workers, budget - overhead)
@@ -252,7 +252,7 @@ def _memory_error(
 
 
 def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool) -> float:
-    """Lower estimate of the peak bytes: large groups are solved out of core if `may_be_big`."""
+    """Lower estimate of the peak bytes: large groups are solved without stored blocks if `may_be_big`."""
     blocks = partition.class_blocks
     big = may_be_big & (blocks.group_largest > config.BATCHED_BLOCK)
     memory = group_memory(blocks, method, dense_groups(blocks, pairs), big)

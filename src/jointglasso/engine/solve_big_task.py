@@ -1,4 +1,4 @@
-"""The task of one large group, solved out of core: no block of it is stored in double precision.
+"""The task of one large group, solved without stored double-precision blocks.
 
 Its result is a `TaskResult` as for any other task. The check of the entries that dynamic screening removed needs single
 pairs only: a `SomePairs` system holds the diagonal and the pairs to check.
@@ -32,14 +32,14 @@ from jointglasso.solvers.dual_point import DualPoint
 
 
 def is_big(item: Task, shared: TaskContext) -> bool:
-    """Whether a task is a single group to be solved out of core."""
+    """Whether a task is a single group to be solved without stored blocks."""
     largest = int(item.blocks.sizes.max(initial=0))
     wanted = largest >= config.BIG_BLOCK or (not shared.memory_for_blocks and largest > config.BATCHED_BLOCK)
     return wanted and item.blocks.n_groups == 1 and may_be_big(shared.problem, shared.method.name)
 
 
 def may_be_big(problem: JointProblem, method: str) -> bool:
-    """Whether column sweeps out of core can solve groups of the problem.
+    """Whether column sweeps without stored blocks can solve groups of the problem.
 
     They require the default solver and the group penalty with equal pair weights and no missing variables.
     """

@@ -110,7 +110,7 @@ class TaskResult:
     cached_blocks: Any = None
     """The blocks, `CachedBlocks` or `CachedBigBlocks`, if they are kept in memory."""
     is_big: bool = False
-    """Whether it was solved out of core."""
+    """Whether it was solved without stored blocks."""
 
 
 def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float:

@@ -69,7 +69,7 @@ class JointGraphicalLasso(JointModel):
     classes_ : array (K,)
         Labels in order of appearance, which is the order of everything below.
     precision_ : list of K scipy.sparse.csc_array
-        Precision matrices on the scale of the data: maximum likelihood on the support of the penalised estimate.
+        Precision matrices on the scale of the data: relaxed estimate on the support of the penalised one (`refit_`).
     penalized_precision_ : list of K scipy.sparse.csc_array
         The penalised matrices with the same support, on the scale of the data; the certificate refers to them.
     refit_ : Refit

@@ -32,7 +32,7 @@ _MODULES: dict[type, list[ModuleType]] = {
 #: of 500 pairs that are rescaled class by class overshoot in every sweep and do not converge.
 _WEAK_COUPLING = 0.5
 
-#: Functions of one pair allocate no arrays, so that reference counting is switched off (see `cache.njit_no_refcount`).
+#: Functions of one pair allocate no arrays, so that reference counting is switched off (see `jit.njit_no_refcount`).
 _INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True, "_nrt": False}
 
 Penalty = Any

@@ -88,7 +88,7 @@ class JointNetworks:
         Parameters
         ----------
         solution : Solution
-            Result of `jointglasso.solve`, or ``select(...).solution``. Values are the maximum likelihood estimates on
+            Result of `jointglasso.solve`, or ``select(...).solution``. Values are the relaxed estimates on
             the support where the solution has them (`Solution.refit`), else the penalised ones.
         stability : sequence of K sparse matrices, optional
             Selection frequencies.

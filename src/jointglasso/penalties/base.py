@@ -13,8 +13,7 @@ The factor 2 of the paper's 2 sum_{i<j} belongs to the objective, not to the pen
 Pair weights: `factor` holds a finite v >= 0 for every pair, whose penalty is then ``v phi``, or is empty (`UNIFORM`)
 where all weights are 1. Pairs of infinite weight are fixed at zero; callers exclude them from the pair lists.
 
-To add a penalty, write a subclass of `PairPenalty`, a module of compiled functions of one pair
-(`kernels/group_pair.py` shows which) and a line in `kernels/pair.py`.
+To add a penalty, see "A penalty" in CONTRIBUTING.md.
 """
 
 from __future__ import annotations

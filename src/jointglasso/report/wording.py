@@ -171,11 +171,12 @@ def parameter_facts(
 
 
 def _values(solution: Solution) -> tuple[str, str]:
-    """Kind of the edge values: penalised or refitted, with an explanation."""
+    """Kind of the edge values (penalised, relaxed or maximum likelihood), with an explanation."""
     if solution.refit is None:
         return "penalised", "Partial correlations are shrunk towards zero by the penalties."
     words = f"{solution.refit.describe()} The certificate refers to the penalised estimate, which selects the edges."
-    return "maximum likelihood", words
+    is_relaxed = min(solution.refit.relaxation, default=1.0) < 1.0
+    return "relaxed" if is_relaxed else "maximum likelihood", words
 
 
 def _parameter_rows(solution: Solution, parameters: Mapping[str, Any]) -> list[dict[str, str]]:

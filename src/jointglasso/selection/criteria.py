@@ -8,7 +8,8 @@ class k, E edges in all, and U pairs with an edge in at least one of the K class
     eBIC_gamma  = sum_k [ n_k d_k + log(n_k) E_k + 4 gamma log(p) E_k ]
     JBIC_gamma  = sum_k n_k d_k + sum_e c_e n_e / nu_e,     summed over the E edges e, where
         c_e = f { log(n_e) + (2 gamma / E) [ log C(P, U) + log C(K U, E) ] }
-        nu_e = n_e - 3/2 - min(degree of both ends of e)
+        nu_e = n_e - 3/2 - min(degree of both ends of e) = n_e - 5/2 - d,
+        d = min(degree of both ends of e) - 1, the other neighbours of the end with fewer
 
 AIC and BIC are those of Danaher, Wang and Witten (2014); the extended BIC is that of Foygel and Drton (2010), summed
 over the classes. The joint extended BIC charges the positions of the edges once for all classes (first binomial) and
@@ -24,8 +25,8 @@ make it hold for small samples:
 
 As n grows with f = 1, JBIC is the plain sum ``log(n_k) E_k + 2 gamma [...]``. Smaller values are better.
 
-An edge counts in every class that has it, unless a fused penalty makes its value equal in several classes: such a
-cluster counts once, as in the model dimension, and its n_e and nu_e are sums over the classes of the cluster.
+In `select`, an edge counts in every class that has it, unless a fused penalty makes its value equal in several
+classes: such a cluster counts once, as in the model dimension, and its n_e and nu_e are sums over its classes.
 """
 
 from __future__ import annotations

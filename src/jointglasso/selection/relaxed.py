@@ -1,4 +1,4 @@
-"""Refit: Gaussian maximum likelihood on a given support, without the shrinkage of the penalty.
+"""Refit: Gaussian maximum likelihood on a given support, for S or for a covariance nearer to the penalised estimate.
 
 For each class, ``min -log det Theta + <S, Theta>`` over the matrices that are zero off the support. At the minimum
 ``W = Theta^{-1}`` equals S on the support; the residual of this condition is reported. The problem separates over

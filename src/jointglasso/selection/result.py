@@ -31,7 +31,7 @@ class SelectionResult:
         Index of the chosen point in the grid and in `records`.
     solution : Solution
         Penalised solution with its certificate, on all samples at the chosen point; ``solution.refit`` is the
-        maximum likelihood estimate on its support.
+        relaxed estimate on its support.
     records : dict of arrays (m,)
         One entry per point: lambda1, lambda2, strength, similarity, column, score (smaller is better), edges (over all
         classes), tried, converged, relative_gap, ``edges[class]``, and more depending on the criterion. `table` is the
@@ -93,7 +93,7 @@ class SelectionResult:
 
     @property
     def precision(self) -> list[Any]:
-        """Maximum likelihood on the chosen support (K sparse matrices); `penalized_precision` defines the support."""
+        """Relaxed estimate on the chosen support (K sparse matrices); `penalized_precision` defines the support."""
         return self.solution.estimate
 
     @property

@@ -8,7 +8,7 @@
 ``<k>/certified``
     bool (m,): whether the entry is proved to be non-zero.
 ``<k>/refit``
-    float64 (m,), optional: the maximum likelihood estimate at the stored entries.
+    float64 (m,), optional: the relaxed estimate at the stored entries.
 ``<k>/latent``
     float64 (p, r_k), optional: factor of the low-rank part.
 ``labels``
@@ -293,7 +293,7 @@ def _read(archive: _SolutionArchive) -> Solution:
 
 
 def _matrices(archive: _SolutionArchive, k: int, labels: NDArray[Any], refitted: bool) -> tuple[Any, Any, Any]:
-    """The symmetric precision matrix of class k, its proved entries, and its maximum likelihood estimate or None."""
+    """The symmetric precision matrix of class k, its proved entries, and its relaxed estimate or None."""
     p = len(labels)
     start, row = archive.array(f"{k}/column_start", np.int64, p + 1), archive.array(f"{k}/row", np.int32, None)
     value = archive.array(f"{k}/value", np.float64, len(row))

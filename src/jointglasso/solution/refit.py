@@ -1,4 +1,4 @@
-"""The refit: maximum likelihood estimates on the support of a solution, without the shrinkage of the penalties."""
+"""The refit: estimates on the support of a solution, between the penalised values and the maximum likelihood."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RefitFailure:
 
 @dataclass(frozen=True, repr=False)
 class Refit(ReprMixin):
-    """Maximum likelihood estimates on a given support.
+    """Maximum likelihood on a given support for ``phi_k S_k + (1 - phi_k) W_k``, see `relaxation`.
 
     Attributes
     ----------

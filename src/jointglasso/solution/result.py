@@ -52,8 +52,8 @@ class Solution:
     parameters : dict
         Arguments: lambda1, lambda2, penalty, weights, penalize_diagonal, tol.
     refit : Refit or None
-        Maximum likelihood on the edges of `precision`; computed by `select`, the estimators and the command line, not
-        by `solve`.
+        Relaxed estimate on the edges of `precision` (`Refit.relaxation`); computed by `select`, the estimators and the
+        command line, not by `solve`.
     edge_clusters : EdgeClusters or None
         With a fused penalty ("fused", "chain", "graph"): classes with equal values of each edge, and certified
         comparisons.

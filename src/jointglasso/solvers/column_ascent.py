@@ -46,7 +46,8 @@ def suits_columns(task: SolverTask) -> bool:
 class ColumnAscent:
     """State of the sweeps: a positive definite, dual feasible W, and the columns of Theta computed from it.
 
-    W and S are in single precision, because sweeps are limited by memory bandwidth; the certificate uses Theta only.
+    W and S are in single precision, because sweeps are limited by memory bandwidth; the certificate of stored blocks
+    uses Theta only, that of a large group projects W in double precision (`dual_point.py`).
     """
 
     blocks: ClassBlocksInStorage

@@ -288,8 +288,8 @@ class DualPoint:
         """(B,), (B,): traces of the dual point times Theta and of S times Theta."""
         first, (_, sums) = self.group.member_start[:-1], self.projected
         S = self.group.diagonal()[self.permuted.member]
-        fused_diagonal_penalty = (np.add.reduceat(x * self.theta.diagonal, first) for x in (self.variance, S))
-        dual, covariance = fused_diagonal_penalty
+        diagonal_terms = (np.add.reduceat(x * self.theta.diagonal, first) for x in (self.variance, S))
+        dual, covariance = diagonal_terms
         return dual + sums.dual, covariance + sums.covariance
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Column sweeps as the main method, for fusion penalties.
+"""Column sweeps as the main method, for penalties without Newton's method (maximum, fused, Laplacian).
 
 The two column estimates of an entry agree on zeros and equal values long before they agree on the value, so that their
 mean has the right zeros and equalities but for a few pairs. The gap is checked at this mean and, if it is too large, at
