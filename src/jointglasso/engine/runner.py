@@ -158,8 +158,8 @@ def _remedies() -> dict[str, str]:
         "max_iter": f"Raise {max_iter}, warm-start from this solution, raise lambda1, or accept the gap by raising "
         f"{tol}.",
         "paper's rule": 'Use stopping="gap" to reach the tolerance.',
-        "rounding": f"The limit of the arithmetic is reached (single precision in large groups): raise {tol}, or rescale "
-        "badly scaled data.",
+        "rounding": f"The limit of the arithmetic is reached (single precision in large groups): raise {tol}, or "
+        "rescale badly scaled data.",
         "tolerance": "The groups met their limits but not their sum: solve again with warm_start=this solution.",
     }
 
