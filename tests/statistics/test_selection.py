@@ -237,6 +237,23 @@ def test_classes_without_edges_and_their_thresholds_are_named():
     assert "this criterion accepts" in text
 
 
+def test_values_are_relaxed_as_held_out_samples_ask_for(data, source):
+    X, y = data
+    result = jgl.select(X, y)
+    assert "Log-likelihood per held-out sample (5 folds" in result.explain()
+    from_covariances = jgl.select(source)
+    n = np.asarray(source.sample_sizes)
+    np.testing.assert_allclose(from_covariances.solution.refit.relaxation, n / (n + 10 * np.log(12)))
+    assert "held-out" not in from_covariances.explain()
+    # Values that depend on the sample through outliers predict nothing: the penalised ones are taken.
+    rng = np.random.default_rng(0)
+    heavy = rng.standard_t(1.5, size=(80, 12))
+    heavy[:, 1] += heavy[:, 0] * rng.choice([-1, 1], 80)
+    chosen = jgl.select(heavy, grid=[(0.15, 0.0)])
+    n_edges = sum(chosen.solution.n_edges)
+    assert n_edges > 0 and max(chosen.solution.refit.relaxation) <= 80 / (80 + 10 * np.log(12))
+
+
 def test_halves_of_the_samples_choose_again(data):
     result = jgl.select(*data, halves=True, random_state=0)
     assert len(result.half_edges) == 2 and min(result.half_edges) > 0

@@ -124,15 +124,16 @@ def default_relaxation(source: CovarianceSource) -> FloatArray:
     return phi
 
 
-def with_refit(source: CovarianceSource, solution: Solution) -> Solution:
-    """Solution with its `refit` at the default relaxation.
+def with_refit(source: CovarianceSource, solution: Solution, relaxation: FloatArray | None = None) -> Solution:
+    """Solution with its `refit` at `relaxation` (K,), `default_relaxation` if None.
 
     Without sample sizes it is the maximum likelihood, with a ridge and a warning where that does not exist. Solutions
     with latent variables are returned unchanged.
     """
     if solution.has_latent:
         return solution
-    fitted = refit(source, solution, relaxation=default_relaxation(source), on_failure="ridge")
+    phi = default_relaxation(source) if relaxation is None else relaxation
+    fitted = refit(source, solution, relaxation=phi, on_failure="ridge")
     if fitted.failures:
         warnings.warn(fitted.describe(), RefitWarning, stacklevel=3)
     return replace(solution, refit=fitted)

@@ -30,6 +30,7 @@ from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, c
 from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
+from jointglasso.selection.held_out import choose_relaxation
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampled import (
     CrossValidated,
@@ -281,7 +282,11 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
         warnings.warn(result.edge_advice, SelectionWarning, stacklevel=4)
     notes = (*data.notes, *_remarks(data.source, result, settings))
     half_edges = _half_edges(data, result, settings) if settings.halves else ()
-    return replace(result, solution=with_refit(data.source, result.solution), notes=notes, half_edges=half_edges)
+    with quiet_solves():
+        relaxation, held_out = choose_relaxation(data, result.solution, settings.solve)
+    solution = with_refit(data.source, result.solution, relaxation)
+    notes = (*notes, held_out) if held_out else notes
+    return replace(result, solution=solution, notes=notes, half_edges=half_edges)
 
 
 def _half_edges(data: SelectionData, result: SelectionResult, settings: SelectionSettings) -> tuple[int, ...]:

@@ -81,8 +81,7 @@ class Refit(ReprMixin):
         if self.relaxation and min(self.relaxation) < 1.0:
             phi = "/".join(dict.fromkeys(f"{value:.2f}" for value in self.relaxation))
             text = (
-                f"Values are between the penalised estimate (0) and the maximum likelihood on its edges (1), at {phi}: "
-                "the fewer samples, the nearer to the penalised one."
+                f"Values are between the penalised estimate (0) and the maximum likelihood on its edges (1), at {phi}."
             )
         if not self.failures:
             return text
