@@ -433,7 +433,7 @@ def test_a_block_without_eigenvalues_ends_admm_at_the_best_point(monkeypatch):
 
     monkeypatch.setattr(admm, "eigh_stack", lost)
     S = np.array([[[1.0, 0.5, 0.2], [0.5, 1.0, 0.4], [0.2, 0.4, 1.0]]] * 2)
-    with pytest.warns(jgl.ConvergenceWarning, match="double precision"):
+    with pytest.warns(jgl.ConvergenceWarning, match="limit of the arithmetic"):
         found = jgl.solve(S, 0.01, 0.01, solver="admm", tol=1e-14)
     assert found.n_iter == 12 and "rounding" in found.status.reason
     assert found.certificate.relative_gap < jgl.solve(S, 0.01, 0.01, solver="admm", tol=10.0).certificate.relative_gap
