@@ -199,6 +199,7 @@ def deadly(item, shared, progress):
     return item
 
 
+@pytest.mark.slow  # it leaves the shared cluster with new workers, on which a later scatter of Dask may wait forever
 def test_work_that_kills_every_worker_is_done_by_the_calling_process(client):
     with distributed.Client(client.scheduler.address) as mine:
         mine.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
