@@ -160,6 +160,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
                 checkpoint=options["checkpoint"],
                 on_interrupt="return" if options["keep_partial"] else "raise",
                 latent=options["latent"],
+                prove=options["prove"],
                 **arguments_of_solve(options, data),
             )
     finished = solution.status.code != "interrupt" and (selection is None or not selection.interrupted)

@@ -21,6 +21,7 @@ from jointglasso.data.checks import (
     check_jobs,
     check_path,
     check_positive,
+    check_switch,
     check_warm_start,
     known_arguments,
 )
@@ -60,6 +61,7 @@ def solve(
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     tol: float = 1e-6,
+    prove: bool = False,
     max_iter: int | None = None,
     n_jobs: int | None = None,
     warm_start: Solution | Sequence[Any] | None = None,
@@ -114,6 +116,9 @@ def solve(
         ADMM for dense groups.
     tol : float, default 1e-6
         Relative duality gap of the full problem: gap <= tol * max(mean weight, abs(objective)).
+    prove : bool, default False
+        Continue after convergence until the gap certifies every edge, as far as `max_iter` and the arithmetic permit
+        (single precision in large groups); `Certificate.edge_gap` is the gap that the weakest edge needs.
     max_iter : int, optional
         Limit on the iterations; the default depends on the solver.
     n_jobs : int, optional
@@ -165,6 +170,7 @@ def solve(
         solver=solver,
         screening=screening,
         tol=tol,
+        prove=prove,
         max_iter=max_iter,
         n_jobs=n_jobs,
         callback=callback,
@@ -195,6 +201,7 @@ def make_options(
     solver: str | GroupSolver,
     screening: str,
     tol: float,
+    prove: bool = False,
     max_iter: int | None,
     n_jobs: int | None,
     callback: Callback | None,
@@ -209,6 +216,7 @@ def make_options(
     return RunnerOptions(
         method=method,
         tol=check_positive("tol", tol),
+        prove=check_switch("prove", prove),
         max_iter=method.default_max_iter if max_iter is None else check_count("max_iter", max_iter),
         n_jobs=check_jobs(n_jobs),
         control=Control(check_callback(callback), return_on_interrupt=on_interrupt == "return"),
@@ -273,35 +281,44 @@ def _solve_in_rounds(
     problem: JointProblem, screen: Screen, options: RunnerOptions, start: WarmStart | None, clock: Clock
 ) -> _Final:
     """Solve the groups, check KKT at the screened-out entries, merge violations; repeat until the gap is certified."""
-    n_iter = 0
+    n_iter, following = 0, start
     while True:
-        blocks, isolated = _blocks_to_solve(screen, options.method)
-        with clock.stage("screening"):
-            memory = check_memory(problem, screen, blocks, options)
-        remaining = replace(options, max_iter=options.max_iter - n_iter, n_jobs=memory.n_jobs)
-        with blas_threads_for(screen.partition.largest):
-            with clock.stage("solve"):
-                isolated_value = isolated_objective(problem, isolated)
-                runner = GroupRunner(problem, blocks, isolated_value, remaining, screen.deferred, start, memory)
-                outcomes = runner.run()
-            clock.move("solve", "covariance", runner.covariance_seconds)
-            n_iter += runner.n_iter
-            stop, certified_result = options.control.stopped_by is not None or n_iter >= options.max_iter, None
-            if not stop and any(o.is_big for o in outcomes):
-                # Another round takes minutes. The gap includes the violations, which may be within the tolerance.
-                with clock.stage("certificate"):
-                    certified_result = certify(problem, runner, outcomes, screen)
-                stop = certified_result[1].relative_gap <= options.tol
-            with clock.stage("screening"):
-                merged = not stop and screen.merge([o.violated for o in outcomes])
+        final, following = _solve_round(problem, screen, options, following, clock, n_iter)
+        if final is not None:
+            return final
+        n_iter = following.n_iter
+
+
+def _solve_round(
+    problem: JointProblem, screen: Screen, options: RunnerOptions, start: WarmStart | None, clock: Clock, n_iter: int
+) -> tuple[_Final | None, WarmStart]:
+    """One round on the current partition: its result, or None if violations were merged; and the next start."""
+    blocks, isolated = _blocks_to_solve(screen, options.method)
+    with clock.stage("screening"):
+        memory = check_memory(problem, screen, blocks, options)
+    remaining = replace(options, max_iter=options.max_iter - n_iter, n_jobs=memory.n_jobs)
+    with blas_threads_for(screen.partition.largest):
+        with clock.stage("solve"):
+            isolated_value = isolated_objective(problem, isolated)
+            runner = GroupRunner(problem, blocks, isolated_value, remaining, screen.deferred, start, memory)
+            outcomes = runner.run()
+        clock.move("solve", "covariance", runner.covariance_seconds)
+        n_iter += runner.n_iter
+        stop, certified_result = options.control.stopped_by is not None or n_iter >= options.max_iter, None
+        if not stop and any(o.is_big for o in outcomes):
+            # Another round takes minutes. The gap includes the violations, which may be within the tolerance.
             with clock.stage("certificate"):
-                if not merged:
-                    outcomes, certificate = certified_result or certify(problem, runner, outcomes, screen)
-                precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
-        if not merged:
-            return _Final(outcomes, certificate, precision, certified, n_iter)
-        points = [o.cached_blocks.point for o in outcomes if isinstance(o.cached_blocks, CachedBigBlocks)]
-        start = WarmStart(precision, trusted=True, points=points)
+                certified_result = certify(problem, runner, outcomes, screen)
+            stop = certified_result[1].relative_gap <= options.tol
+        with clock.stage("screening"):
+            merged = not stop and screen.merge([o.violated for o in outcomes])
+        with clock.stage("certificate"):
+            if not merged:
+                outcomes, certificate = certified_result or certify(problem, runner, outcomes, screen)
+            precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
+    points = {o.number: o.cached_blocks.point for o in outcomes if isinstance(o.cached_blocks, CachedBigBlocks)}
+    following = WarmStart(precision, trusted=True, points=points, n_iter=n_iter)
+    return None if merged else _Final(outcomes, certificate, precision, certified, n_iter), following
 
 
 def _parameters(problem: JointProblem, options: RunnerOptions) -> dict[str, Any]:

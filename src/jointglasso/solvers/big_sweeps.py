@@ -39,6 +39,12 @@ class BigTask:
     """Warm start; None for the diagonal start."""
     W: NDArray[np.float32] | None = None
     """W of earlier sweeps at `start`, in the storage order of the blocks; else the inverse of `start` is computed."""
+    known: DualPoint | None = None
+    """Result of an earlier solve of the same group with a gap within the limit."""
+    prove: bool = False
+    """Whether to continue until the gap certifies every edge, as far as single precision permits."""
+    objective: float | None = None
+    """Objective of `start`, if known."""
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], GroupSupport]], None] = field(default=lambda theta: None)
     """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
@@ -46,11 +52,16 @@ class BigTask:
 
 def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
     """Best point, number of sweeps and stopping reason."""
-    best = None if task.start is None or task.W is not None else at_inverse(task, task.start)
+    if task.known is not None:
+        return task.known, 0, "tolerance"
+    best = None
+    if task.start is not None and task.W is None:
+        best = at_inverse(task, task.start)
     if best is not None and best.gap <= task.limit(best.objective):
         return best, 0, "tolerance"
     ascent, reason = _start_ascent(task, best), "max_iter"
-    objective, number, threshold, unchecked_cost = _diagonal_objective(task), 0, np.inf, -np.inf
+    objective = _diagonal_objective(task) if task.objective is None else task.objective
+    number, threshold, unchecked_cost = 0, np.inf, -np.inf
     is_current = False  # whether the best point belongs to the current W
     while number < task.max_iter:
         if task.report(objective, best.gap if best is not None and is_current else None):
@@ -65,6 +76,9 @@ def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
                 best, is_current = _better_point(task, ascent, candidate, best), True
                 objective, gap = min(objective, best.objective), best.gap
             solved = gap <= task.limit(objective)
+            if task.prove and best is not None and not converged and number < task.max_iter:
+                limit = min(limit, config.EDGE_GAP * best.edge_gap)
+                solved = gap <= limit
             if stop_reason := reason_to_end(solved=solved, stuck=converged, stop=False, last=number == task.max_iter):
                 reason = stop_reason
                 break
@@ -92,7 +106,7 @@ def _point(task: BigTask, ascent: ColumnAscent, theta: GroupSupport | None = Non
 
 
 def _better_point(task: BigTask, ascent: ColumnAscent, candidate: DualPoint, best: DualPoint | None) -> DualPoint:
-    """`candidate`, or the best Theta so far with the current W, by objective; else the diagonal Theta."""
+    """`candidate`, or the best Theta so far with the current W, by objective; else Theta of the start."""
     if best is not None:
         return (
             candidate
@@ -101,6 +115,8 @@ def _better_point(task: BigTask, ascent: ColumnAscent, candidate: DualPoint, bes
         )
     if candidate.definite:
         return candidate
+    if task.start is not None and task.W is not None:
+        return _point(task, ascent, task.start)
     no_pairs = np.empty(0, dtype=np.int64)
     variance = task.group.optimal_variance(task.diagonal_penalty)
     return _point(task, ascent, GroupSupport(no_pairs, no_pairs, np.empty((0, task.group.n_classes)), 1.0 / variance))
