@@ -58,7 +58,16 @@ FORMAT = "jointglasso solution"
 FORMAT_VERSION = 1
 
 #: Numbers of a certificate that the metadata hold.
-_CERTIFICATE = ("objective", "gap", "edges_present", "edges_absent", "edges_undetermined", "rounding", "unit", "edge_gap")
+_CERTIFICATE = (
+    "objective",
+    "gap",
+    "edges_present",
+    "edges_absent",
+    "edges_undetermined",
+    "rounding",
+    "unit",
+    "edge_gap",
+)
 
 
 def save(solution: Solution, path: str | os.PathLike[str]) -> Path:
