@@ -1,8 +1,8 @@
 """The solver interface, the convergence criterion (duality gap), and the one loop that decides when a solve ends.
 
-A method is an `IterativeMethod`: `init`, `step`, `theta`, `gap_check_due`. `run` calls it, evaluates the gap where a check is
-due, and decides about tolerance, callback, iteration limit, rounding and snapshots. The best point so far is in a
-`Best`: `BestSoFar` for the groups of a `BlockSystem`.
+A method is an `IterativeMethod`: `init`, `step`, `theta`, `gap_check_due`. `run` calls it, evaluates the gap where a
+check is due, and decides about tolerance, callback, iteration limit, rounding and snapshots. The best point so far is
+in a `Best`: `BestSoFar` for the groups of a `BlockSystem`.
 """
 
 from __future__ import annotations
@@ -130,6 +130,12 @@ class Best(Protocol[Candidate_contra]):
     def update(self, candidate: Candidate_contra) -> None:
         """Evaluate the gap at a candidate, and adopt it where it is better."""
 
+    def report(self, objective: float, gap: float | None) -> bool:
+        """Report an iteration; whether to stop."""
+
+    def keep(self, candidate: Callable[[], Candidate_contra]) -> None:
+        """Write a snapshot of the current iterate, if one is due."""
+
 
 class IterativeMethod(Generic[StateT, Candidate]):
     """An iterative method on given blocks, as `run` calls it."""
@@ -154,13 +160,7 @@ class IterativeMethod(Generic[StateT, Candidate]):
         """Improve the best point after a check above the limit; by default nothing."""
 
 
-def run(
-    method: IterativeMethod[StateT, Candidate],
-    best: Best[Candidate],
-    max_iter: int,
-    report: Report,
-    keep: Callable[[Callable[[], Candidate]], None],
-) -> tuple[int, str]:
+def run(method: IterativeMethod[StateT, Candidate], best: Best[Candidate], max_iter: int) -> tuple[int, str]:
     """Iterate until the gap is within its limit, or a reason to stop; the number of iterations and the reason.
 
     The reason is the first that holds: "tolerance", the method's own (`State.ended`), "callback", "max_iter". The best
@@ -172,19 +172,19 @@ def run(
         due = last or bool(state.ended) or method.gap_check_due(state, best.limit)
         if due:
             best.update(method.theta(state))
-            if not (best.solved or last or state.ended):
+            if not (best.solved or last):
                 method.refine(state, best)
         stop = False
         if due or state.n_iter > 0:
             objective = best.objective if state.objective is None else state.objective
-            stop = report(objective, best.gap if due else None)
+            stop = best.report(objective, best.gap if due else None)
         reasons = {"tolerance": due and best.solved, state.ended: True, "callback": stop, "max_iter": last}
         reason = next((name for name, holds in reasons.items() if name and holds), "")
         if reason:
             if not due:
                 best.update(method.theta(state))
             return state.n_iter, reason
-        keep(lambda: method.theta(state))  # noqa: B023  # called at once or not at all
+        best.keep(lambda: method.theta(state))  # noqa: B023  # called at once or not at all
         state = method.step(state)
 
 
@@ -203,7 +203,8 @@ class BestSoFar:
     def __init__(self, task: SolverTask, start: FloatArray | None = None, bounds: DualityGap | None = None) -> None:
         self.task = task
         self.theta = task.start.copy() if start is None else start
-        self._bounds = bounds
+        self._bounds = self._last = bounds
+        self.report = task.report
 
     @property
     def bounds(self) -> DualityGap:
@@ -211,6 +212,11 @@ class BestSoFar:
         if self._bounds is None:
             self._bounds = self.task.bounds(self.theta)
         return self._bounds
+
+    @property
+    def last_bounds(self) -> DualityGap:
+        """Bounds at the last candidate."""
+        return self.bounds if self._last is None else self._last
 
     @property
     def objective(self) -> float:
@@ -246,6 +252,7 @@ class BestSoFar:
         new, old, system = candidate.bounds, self.bounds, self.task.system
         if new is None:
             new = self.task.bounds(candidate.theta, factor=candidate.factor)
+        self._last = new
         unknown = np.isinf(new.gap) & np.isinf(old.gap)
         better = np.where(unknown, new.objective < old.objective, new.gap <= old.gap)
         if groups is not None:
@@ -272,6 +279,10 @@ class BestSoFar:
             self.theta[positions] = theta
             self._bounds = self.bounds.with_group(group, self.task.system.block_group == group, positions, bounds)
 
+    def keep(self, candidate: Callable[[], Evaluated]) -> None:
+        """Offer Theta of the current iterate to the checkpoint."""
+        self.task.keep(lambda: candidate().theta)
+
     def result(self, n_iter: int, reason: str, methods: list[str]) -> SolverResult:
         """The result, with a finite gap wherever there is a feasible dual point."""
         bounds = self.bounds
@@ -286,6 +297,10 @@ class BestTogether(BestSoFar):
     @property
     def solved(self) -> bool:
         return bool(self.gap <= self.limit)
+
+    def keep(self, candidate: Callable[[], Evaluated]) -> None:
+        """Offer the best Theta so far, since the current one may be indefinite."""
+        self.task.keep(lambda: self.theta)
 
 
 def reason_to_end(*, solved: bool, stop: bool, last: bool, stuck: bool = False) -> str:
