@@ -9,7 +9,7 @@ import numpy as np
 from jointglasso.data import CovarianceSource, DenseCovariance
 from jointglasso.data.checks import InputError, known_arguments, require_varying
 from jointglasso.data.source import CorrelationOf
-from jointglasso.engine import solve
+from jointglasso.engine import solve_with
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
 from jointglasso.selection.relaxed import with_refit
@@ -173,7 +173,7 @@ class JointGraphicalLasso(JointModel):
         """
         samples = self._read(X, y, covariates)
         ready = prepared(self._preparation(), samples)
-        solution = solve(ready.source, self.lambda1, self.lambda2, latent=self.latent, **self._solve_options())
+        solution = solve_with(ready.source, self.lambda1, self.lambda2, self._solve_options())
         self._keep(with_refit(ready.source, solution), ready.location, ready.deviation, ready.notes)
         return self
 
@@ -226,7 +226,7 @@ class JointGraphicalLasso(JointModel):
         if source.variable_names != tuple(f"x{i}" for i in range(source.n_variables)):
             model.feature_names_in_ = np.array(source.variable_names, dtype=object)
         used = CorrelationOf(source) if model.scale == "correlation" else source
-        solution = solve(used, model.lambda1, model.lambda2, latent=model.latent, **model._solve_options())
+        solution = solve_with(used, model.lambda1, model.lambda2, model._solve_options())
         means = np.zeros_like(variance) if location is None else np.asarray(location, dtype=float)
         if means.shape != variance.shape:
             raise InputError(

@@ -281,7 +281,7 @@ def bootstrap_network(
     >>> again.hubs(1)["variable"].tolist()
     ['x0', 'x0']
     """
-    n_resamples, workers = check_count("n_resamples", n_resamples, 2), WorkerPool.of(-1, executor, {})
+    n_resamples, workers = check_count("n_resamples", n_resamples, 2), WorkerPool.of(-1, executor)
     options: dict[str, Any] = {
         "association": association, "covariates": covariates, "missing": missing, "groups": groups,
     }  # fmt: skip

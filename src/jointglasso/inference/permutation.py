@@ -172,7 +172,7 @@ def network_test(
     >>> test.p_values["maximum"] > 0.05
     True
     """
-    n_permutations, workers = check_count("n_permutations", n_permutations), WorkerPool.of(-1, executor, {})
+    n_permutations, workers = check_count("n_permutations", n_permutations), WorkerPool.of(-1, executor)
     data = read_inference_data(
         X, y, association=association, missing=missing, groups=paired, covariates=covariates, permutations=True
     )

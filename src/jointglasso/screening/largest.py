@@ -11,6 +11,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_weights
 from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
+from jointglasso.problem import ProblemOptions
 from jointglasso.screening.pairs import tiles
 
 
@@ -40,7 +41,14 @@ def lambda_max(
         ``lambda_max[d] * directions[d]`` are the smallest penalties without an edge along direction d; 0 if all
         covariances are 0.
     """
-    source = as_source(S)
+    return largest_penalties(
+        as_source(S), directions, ProblemOptions(penalty, class_graph, weights, pair_weights=pair_weights)
+    )
+
+
+def largest_penalties(source: CovarianceSource, directions: Any, options: ProblemOptions) -> FloatArray:
+    """`lambda_max` of a source with the options of the problem as one object."""
+    penalty = options.penalty
     if penalty != "group" and (np.atleast_2d(directions)[:, 0] <= 0).any():
         raise InputError(
             f'With penalty="{penalty}" edges never vanish if lambda1 is 0: give finite ratios lambda2 / lambda1.',
@@ -48,11 +56,11 @@ def lambda_max(
         )
     named = source.class_names, source.sample_sizes, source.absent
     penalties = [
-        make_penalty(penalty, float(first), float(second), class_graph, *named)
+        make_penalty(penalty, float(first), float(second), options.class_graph, *named)
         for first, second in np.atleast_2d(directions)
     ]
-    w = check_weights(weights, source.class_names, source.sample_sizes)
-    v = as_pair_weights(pair_weights, source.variable_names)
+    w = check_weights(options.weights, source.class_names, source.sample_sizes)
+    v = as_pair_weights(options.pair_weights, source.variable_names)
 
     def largest_of(tile: tuple[slice, slice]) -> FloatArray:
         weighted = _weighted_pairs(source, w, v, *tile)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray
+from jointglasso.engine import SolveOptions
 from jointglasso.selection.evaluation import solve_point
 from jointglasso.selection.likelihood import held_out_loss, logdet
 from jointglasso.selection.relaxed import default_relaxation, refit
@@ -23,7 +24,7 @@ N_FOLDS, MIN_SAMPLES, MAX_VARIABLES = 5, 15, 1000
 CANDIDATES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def choose_relaxation(data: SelectionData, solution: Solution, options: Mapping[str, Any]) -> tuple[FloatArray, str]:
+def choose_relaxation(data: SelectionData, solution: Solution, options: SolveOptions) -> tuple[FloatArray, str]:
     """phi_k (K,) for the refit of a chosen solution, and a sentence about the held-out likelihood, empty without one.
 
     `default_relaxation`, unless another candidate has a smaller held-out loss by more than one standard error of the
@@ -42,14 +43,13 @@ def choose_relaxation(data: SelectionData, solution: Solution, options: Mapping[
         or not any(solution.n_edges)
     ):
         return default, ""
-    folds = CrossValidated(data, stratified_folds(samples.sizes, N_FOLDS, 0), dict(options)).parts
+    folds = CrossValidated(data, stratified_folds(samples.sizes, N_FOLDS, 0), options).parts
     phis = [default, *(np.full(len(default), phi) for phi in CANDIDATES)]
     factor = (N_FOLDS / (N_FOLDS - 1.0)) ** 0.5
     lambda1, lambda2 = (factor * float(solution.parameters[name]) for name in ("lambda1", "lambda2"))
-    solves = {name: value for name, value in options.items() if name != "checkpoint"}
     losses = []
     for source, held_out in folds:
-        fitted = solve_point(source, lambda1, lambda2, None, solves)
+        fitted = solve_point(source, lambda1, lambda2, None, replace(options, checkpoint=None))
         estimates = [refit(source, fitted, relaxation=phi, on_failure="ridge", tol=1e-4).precision for phi in phis]
         empty = [sparse.diags_array(1.0 / np.maximum(source.diagonal(k), 1e-300)) for k in range(source.n_classes)]
         n = sum(map(len, held_out))

@@ -17,6 +17,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError
 from jointglasso.data.missing import handle_missing
+from jointglasso.engine import SolveOptions
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Solved
@@ -33,7 +34,7 @@ class Instability(Evaluator):
     and classes.
     """
 
-    def __init__(self, data: SelectionData, n_subsamples: int, random_state: Any, options: dict[str, Any]) -> None:
+    def __init__(self, data: SelectionData, n_subsamples: int, random_state: Any, options: SolveOptions) -> None:
         samples = data.require_samples("StARS")
         rng = check_random_state(random_state)
         parts = [draw(samples.sizes, subsample_sizes(samples.sizes), rng) for _ in range(n_subsamples)]
@@ -100,7 +101,7 @@ class CrossValidated(Evaluator):
     treated as in training: incomplete samples dropped, or S computed pair by pair.
     """
 
-    def __init__(self, data: SelectionData, folds: list[Part], options: dict[str, Any]) -> None:
+    def __init__(self, data: SelectionData, folds: list[Part], options: SolveOptions) -> None:
         samples = data.require_samples("Cross-validation")
         if data.preparation.association == "mixed":
             raise InputError(
