@@ -131,7 +131,16 @@ def test_every_public_name_has_an_example():
     assert [name for name, thing in public_objects().items() if not examples(thing)] == []
 
 
-@pytest.mark.parametrize("module", sorted({thing.__module__ for thing in public_objects().values()}))
+def modules_with_examples():
+    """Modules of the public names, and of the functions that are methods of a public class."""
+    methods = [
+        part for thing in public_objects().values() if inspect.isclass(thing) for part in vars(thing).values()
+        if inspect.isfunction(part) and ">>>" in (part.__doc__ or "") and "jointglasso" in part.__module__
+    ]  # fmt: skip
+    return sorted({thing.__module__ for thing in [*public_objects().values(), *methods]})
+
+
+@pytest.mark.parametrize("module", modules_with_examples())
 def test_examples_in_docstrings_run(module):
     pytest.importorskip("matplotlib").use("Agg")
     pytest.importorskip("anndata")

@@ -12,7 +12,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.inference.result import check_rate
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.differences import class_pairs, difference_table, values_by_class
+from jointglasso.networks.differences import class_pairs, values_by_class
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots.canvas import BLUE, FAINT, INK, PALE, VERMILION, finish, new_figure, pair_names, plain, say, tidy
 from jointglasso.plots.node_labels import Scene, place_labels
@@ -104,7 +104,7 @@ def _tests_of_pairs(networks: JointNetworks, one: int, two: int, tested: Any) ->
     p, q = np.ones(networks.edge_list.n_pairs), np.ones(networks.edge_list.n_pairs)
     if tested is None:
         return p, q
-    table = difference_table(networks, [(one, two)], tested)
+    table = networks.differences(networks.class_names[one], networks.class_names[two], tested=tested)
     edges, n = networks.edge_list, networks.n_variables
     keys = edges.first[edges.starts] * n + edges.second[edges.starts]
     first, second = (np.array([networks.position(v) for v in table[f"variable{end}"]], dtype=int) for end in (1, 2))
