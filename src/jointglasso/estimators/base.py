@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError, check_choice, labelled, readable_table
-from jointglasso.data.dependence import warn_if_dependent
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
 from jointglasso.data.samples import ONE_CLASS, Samples, is_list_of_tables, stacked
+from jointglasso.data.windows import warn_if_dependent
 from jointglasso.engine import SolveOptions
 from jointglasso.errors import argument
 from jointglasso.selection.grids import grid_for

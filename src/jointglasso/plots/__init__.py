@@ -4,11 +4,10 @@ from jointglasso.plots.adjacency import plot_adjacency
 from jointglasso.plots.curves import plot_component_curve, plot_convergence, plot_path
 from jointglasso.plots.degrees import plot_centrality, plot_degrees
 from jointglasso.plots.differences import plot_differences
-from jointglasso.plots.edge_stability import plot_stability
 from jointglasso.plots.inference import plot_bootstrap, plot_intervals, plot_q_values, plot_volcano
 from jointglasso.plots.network import plot_networks
 from jointglasso.plots.over_time import plot_edge_clusters, plot_over_time
-from jointglasso.plots.selection import plot_selection
+from jointglasso.plots.selection import plot_selection, plot_stability
 
 __all__ = [
     "plot_adjacency",

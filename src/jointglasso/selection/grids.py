@@ -28,7 +28,7 @@ from jointglasso.data.checks import (
 )
 from jointglasso.errors import argument
 from jointglasso.problem import ProblemOptions
-from jointglasso.screening.largest import largest_penalties
+from jointglasso.screening.curve import largest_penalties
 
 #: omega = lambda2 / (lambda1 + lambda2) of the columns: 0 decouples the classes, 1 gives them one common support.
 OMEGAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)

@@ -24,19 +24,19 @@ from jointglasso.data.checks import (
 from jointglasso.data.prepare import Preparation
 from jointglasso.engine import SolveOptions, solve
 from jointglasso.errors import argument
-from jointglasso.screening.largest import largest_penalties
+from jointglasso.screening.curve import largest_penalties
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
 from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, check_gamma, single_edge_rate
 from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, grid_for, noise_level
-from jointglasso.selection.held_out import choose_relaxation
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampled import (
     CrossValidated,
     Instability,
     UnstableBeyond,
     choose,
+    choose_relaxation,
     monotone,
     sparsest_within_error,
 )
