@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,20 @@ from jointglasso._optional import require
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
-from jointglasso.plots.canvas import INK, PALE, VERMILION, class_style, finish, new_figure, pair_names, plain, tidy
+from jointglasso.plots.canvas import (
+    INK,
+    PALE,
+    VERMILION,
+    SavePath,
+    class_style,
+    colour_bar,
+    finish,
+    legend_of_classes,
+    new_figure,
+    pair_names,
+    plain,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +33,7 @@ if TYPE_CHECKING:
 MAX_LINES = 5
 
 
-def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_selection(result: Any, *, path: SavePath = None) -> Figure:
     """Draw the score of every pair of penalties and mark the chosen one.
 
     Parameters
@@ -40,14 +52,7 @@ def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
-    >>> figure = jgl.plots.plot_selection(jgl.select(X, y))
-    >>> len(figure.axes) > 0
-    True
+    >>> figure = jgl.plots.plot_selection(chosen)
     """
     table = result.table
     missing = [name for name in ("lambda1", "lambda2", "score") if name not in table]
@@ -84,9 +89,7 @@ def _draw_grid(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int,
     cells = np.full((len(y), len(x)), np.nan)
     cells[row, column] = score
     image = ax.pcolormesh(np.ma.masked_invalid(cells), cmap="viridis", edgecolors="white", linewidth=0.3)
-    bar = figure.colorbar(image, ax=ax, pad=0.02)
-    bar.set_label(criterion, fontsize=9)
-    bar.ax.tick_params(labelsize=7)
+    colour_bar(figure, image, ax, criterion)
     _mark(ax, column[best] + 0.5, row[best] + 0.5)
     for axis, values in ((ax.xaxis, x), (ax.yaxis, y)):
         shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), 8)).round().astype(np.int64))
@@ -133,9 +136,7 @@ def _draw_map(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int, 
         total[drawn], fraction[drawn], c=excess[drawn], norm=colours, cmap="viridis_r", s=70, edgecolor="white"
     )
     ax.plot(total[~drawn], fraction[~drawn], "x", color=PALE, markersize=5)
-    bar = figure.colorbar(points, ax=ax, pad=0.02)
-    bar.set_label(f"{criterion} above the smallest", fontsize=9)
-    bar.ax.tick_params(labelsize=7)
+    colour_bar(figure, points, ax, f"{criterion} above the smallest")
     ax.set_xscale("log")
     formatter = require("matplotlib.ticker", "plots").StrMethodFormatter("{x:.2g}")
     ax.xaxis.set_major_formatter(formatter)
@@ -157,7 +158,7 @@ def _mark(ax: Any, x: float, y: float) -> None:
 STABLE = 0.75
 
 
-def plot_stability(networks: JointNetworks, *, top: int = 25, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_stability(networks: JointNetworks, *, top: int = 25, path: SavePath = None) -> Figure:
     """Draw the selection frequencies of the edges.
 
     Parameters
@@ -178,18 +179,7 @@ def plot_stability(networks: JointNetworks, *, top: int = 25, path: str | os.Pat
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
-    >>> penalties = {"lambda1": 0.3, "lambda2": 0.1}
-    >>> stability = jgl.edge_stability(X, y, n_subsamples=4, random_state=0, **penalties)
-    >>> solution = jgl.solve(jgl.SampleCovariance.from_labels(X, y, scale="correlation"), **penalties)
-    >>> networks = jgl.JointNetworks.from_solution(solution, stability=stability.frequencies)
     >>> figure = jgl.plots.plot_stability(networks)
-    >>> len(figure.axes) > 0
-    True
     """
     if not networks.has_stability:
         raise InputError(
@@ -219,8 +209,5 @@ def plot_stability(networks: JointNetworks, *, top: int = 25, path: str | os.Pat
     for ax in (left_ax, right_ax):
         tidy(ax)
     right_ax.tick_params(axis="y", labelsize=7, length=0)
-    columns = min(6, networks.n_classes)
-    figure.legend(
-        *left_ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
-    )
+    legend_of_classes(figure, left_ax, networks.n_classes)
     return finish(figure, path)
