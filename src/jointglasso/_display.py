@@ -50,7 +50,7 @@ def table_text(part: Any, max_rows: int = SHOWN) -> str:
 
 def html_of(result: Any) -> str:
     """HTML of a result: sentences, tables and a small interactive network."""
-    text: str = import_module("jointglasso.report.notebook").html_of(result)
+    text: str = import_module("jointglasso.report.write").html_of(result)
     return text
 
 

@@ -14,10 +14,9 @@ import numpy as np
 
 from jointglasso._typing import BoolArray
 from jointglasso.data import SampleCovariance
-from jointglasso.data.anndata_samples import covariates_by_class, distinct_names, require_anndata, samples_by_class
 from jointglasso.data.checks import InputError, SampleRows, check_choice, known_arguments
 from jointglasso.data.effects import without_covariates
-from jointglasso.data.samples import Samples
+from jointglasso.data.samples import Samples, covariates_by_class, distinct_names, require_anndata, samples_by_class
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries

@@ -29,7 +29,7 @@ With latent variables Theta_k = A_k - L_k, L_k positive semidefinite: the penalt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
@@ -174,10 +174,6 @@ class ProblemOptions:
         for k, name in enumerate(source.class_names):
             require_bounded(source.diagonal(k), problem.diagonal_penalty, name, source.variable_names)
         return problem
-
-
-#: Names of the fields of `ProblemOptions`, for dictionaries of options of `solve`.
-PROBLEM = tuple(field.name for field in fields(ProblemOptions))
 
 
 def make_problem(S: Any, lambda1: Any, lambda2: Any, **options: Any) -> JointProblem:

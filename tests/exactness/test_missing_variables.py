@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import jointglasso as jgl
 from jointglasso.cli import main
-from jointglasso.screening.largest import lambda_max
+from jointglasso.screening.curve import lambda_max
 
 PENALTIES = {
     "group": {},

@@ -4,6 +4,7 @@ import doctest
 import importlib
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -131,12 +132,32 @@ def test_every_public_name_has_an_example():
     assert [name for name, thing in public_objects().items() if not examples(thing)] == []
 
 
-@pytest.mark.parametrize("module", sorted({thing.__module__ for thing in public_objects().values()}))
+@cache
+def example_names(package):
+    """Names that the examples in the docstring of a package define for those of its functions."""
+    globs = {}
+    for example in doctest.DocTestParser().get_examples(importlib.import_module(package).__doc__):
+        exec(example.source, globs)
+    return globs
+
+
+def modules_with_examples():
+    """Modules of the public names, and of the functions that are methods of a public class."""
+    methods = [
+        part for thing in public_objects().values() if inspect.isclass(thing) for part in vars(thing).values()
+        if inspect.isfunction(part) and ">>>" in (part.__doc__ or "") and "jointglasso" in part.__module__
+    ]  # fmt: skip
+    return sorted({thing.__module__ for thing in [*public_objects().values(), *methods]})
+
+
+@pytest.mark.parametrize("module", modules_with_examples())
 def test_examples_in_docstrings_run(module):
     pytest.importorskip("matplotlib").use("Agg")
     pytest.importorskip("anndata")
     pyplot = importlib.import_module("matplotlib.pyplot")
-    result = doctest.testmod(importlib.import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
+    globs = example_names("jointglasso.plots") if module.startswith("jointglasso.plots.") else {}
+    flags = doctest.NORMALIZE_WHITESPACE
+    result = doctest.testmod(importlib.import_module(module), optionflags=flags, extraglobs=globs)
     pyplot.close("all")
     assert result.attempted > 0 and result.failed == 0
 

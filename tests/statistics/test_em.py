@@ -134,7 +134,7 @@ def test_inference_pays_for_what_is_missing():
     assert any("missing at random" in note for note in found.notes)
 
 
-@pytest.mark.filterwarnings("ignore::jointglasso.data.dependence.DependentSamplesWarning")  # age has the order of rows
+@pytest.mark.filterwarnings("ignore::jointglasso.data.windows.DependentSamplesWarning")  # age has the order of rows
 @pytest.mark.filterwarnings("ignore::jointglasso.InferenceWarning")
 def test_a_pair_that_is_hardly_ever_seen_has_a_wide_interval():
     X, y, _, _ = incomplete(0.0, p=6, sizes=(200,))

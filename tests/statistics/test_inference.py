@@ -13,9 +13,9 @@ from scipy import sparse, stats
 import jointglasso as jgl
 from jointglasso.inference import support, tests as across
 from jointglasso.inference.data import read_inference_data
-from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.estimates import estimate
 from jointglasso.inference.standard_errors import (
+    Residuals,
     all_factors,
     at_least_of_its_variables,
     factors,
@@ -436,7 +436,7 @@ def test_answers_in_categories_are_traced_back_to_what_lies_behind_them():
     assert any("are worth" in note for note in few.notes)
 
 
-@pytest.mark.filterwarnings("ignore::jointglasso.data.dependence.DependentSamplesWarning")  # which it is about
+@pytest.mark.filterwarnings("ignore::jointglasso.data.windows.DependentSamplesWarning")  # which it is about
 def test_a_batch_that_shifts_some_variables_is_taken_out():
     X = chain(0.0, 120, seed=5)
     batch = np.repeat(["m", "t", "w"], 40)
@@ -450,7 +450,7 @@ def test_a_batch_that_shifts_some_variables_is_taken_out():
     np.testing.assert_array_equal(jgl.infer(shifted, covariates=age).sizes, [117])
 
 
-@pytest.mark.filterwarnings("ignore::jointglasso.data.dependence.DependentSamplesWarning")  # which it is about
+@pytest.mark.filterwarnings("ignore::jointglasso.data.windows.DependentSamplesWarning")  # which it is about
 def test_repeated_measures_widen_the_intervals():
     rng = np.random.default_rng(0)
     subject = np.repeat(np.arange(40), 4)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.inference.combinations import ASSOCIATIONS
+from jointglasso.inference.data import ASSOCIATIONS
 
 FUNCTIONS = {"infer": {}, "bootstrap_network": {"n_resamples": 3}, "network_test": {"n_permutations": 3}}
 MISSING = ("complete", "pairwise", "em")

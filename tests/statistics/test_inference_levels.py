@@ -11,7 +11,7 @@ import pytest
 import jointglasso as jgl
 import recovery
 from jointglasso.inference import support
-from jointglasso.solution.refit import Refit
+from jointglasso.solution.result import Refit
 from simulations import (
     DESIGNS,
     Count,
@@ -145,7 +145,7 @@ def test_normal_scores_hold_for_skewed_margins():
     assert mean(plain.edges) < 0.85
 
 
-@pytest.mark.filterwarnings("ignore::jointglasso.data.dependence.DependentSamplesWarning")  # which it is about
+@pytest.mark.filterwarnings("ignore::jointglasso.data.windows.DependentSamplesWarning")  # which it is about
 def test_repeated_measures_are_paid_for():
     """Subjects whose residuals go together: every sample by itself would reject far too often."""
     rng = np.random.default_rng(0)

@@ -211,7 +211,7 @@ def test_edges_carry_percentiles_and_how_often_they_come_again(star):
     assert ((true.low < true.high) & (true.partial_correlation > 0)).all()
 
 
-@pytest.mark.filterwarnings("ignore::jointglasso.data.dependence.DependentSamplesWarning")  # which it is about
+@pytest.mark.filterwarnings("ignore::jointglasso.data.windows.DependentSamplesWarning")  # which it is about
 def test_the_bootstrap_takes_whole_subjects():
     rng = np.random.default_rng(0)
     subject = np.repeat(np.arange(30), 3)

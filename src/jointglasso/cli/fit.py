@@ -14,8 +14,15 @@ from jointglasso.cli.options import CRITERIA, data_options, grid_options, score_
 from jointglasso.cli.results import Contents, Result, print_differences, significant_differences, write_result
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, choose, counting, progress_of_solve, workers_of
-from jointglasso.cli.summaries import describe_steps, edges_found, facts_of, in_common, kinds_of_pairs, proof
-from jointglasso.cli.tested import tested_differences
+from jointglasso.cli.summaries import (
+    describe_steps,
+    edges_found,
+    facts_of,
+    in_common,
+    kinds_of_pairs,
+    proof,
+    tested_differences,
+)
 
 #: Formats of --export.
 EXPORTS = ("graphml", "cx2", "parquet")

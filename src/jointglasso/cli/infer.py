@@ -123,7 +123,7 @@ def infer(session: Session, /, **options: Any) -> int:
 
 
 def _check(options: dict[str, Any]) -> None:
-    from jointglasso.inference.combinations import check_combination
+    from jointglasso.inference.data import check_combination
 
     if options["scale"] == "covariance":
         raise click.UsageError("--scale covariance: partial correlations are the same on either scale; leave it out.")

@@ -20,8 +20,7 @@ import click
 from jointglasso._files import atomic_text, write_columns
 from jointglasso.cli.folder import MARK
 from jointglasso.cli.session import Session, plain
-from jointglasso.cli.summaries import edges_found, proof
-from jointglasso.cli.tested import RATE
+from jointglasso.cli.summaries import RATE, edges_found, proof
 
 if TYPE_CHECKING:
     import pandas as pd

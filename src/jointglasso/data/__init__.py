@@ -1,7 +1,6 @@
 """Covariance sources: screening and solvers read S_k through the base class `CovarianceSource`."""
 
-from jointglasso.data.dense import DenseCovariance
-from jointglasso.data.source import CovarianceSource, StreamedSource, as_source, fingerprint
+from jointglasso.data.source import CovarianceSource, DenseCovariance, StreamedSource, as_source, fingerprint
 from jointglasso.data.streamed import SampleCovariance
 
 __all__ = [

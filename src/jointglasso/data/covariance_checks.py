@@ -11,9 +11,8 @@ from scipy import sparse
 from jointglasso._lapack import factor_in_place
 from jointglasso._threads import map_on_cores, map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.data.messages import not_semidefinite
 from jointglasso.data.naming import align_variables, column_names, joined_variables, reorder_rows, split_classes
-from jointglasso.data.option_checks import check_count
+from jointglasso.data.option_checks import check_count, not_semidefinite
 from jointglasso.data.table_checks import as_float_matrix
 from jointglasso.errors import InputError, InputTypeError
 

@@ -18,7 +18,6 @@ from jointglasso.data.checks import (
     require_sound_variance,
     require_varying,
 )
-from jointglasso.data.dense import DenseCovariance
 from jointglasso.data.missing import (
     MISSING,
     effective_sizes,
@@ -29,7 +28,7 @@ from jointglasso.data.missing import (
 from jointglasso.data.ordinal import CATEGORIES, latent_correlation, ordinal_variables
 from jointglasso.data.ranks import NormalScores, latent_from_spearman, ranks
 from jointglasso.data.samples import Samples
-from jointglasso.data.source import CovarianceSource
+from jointglasso.data.source import CovarianceSource, DenseCovariance
 from jointglasso.data.streamed import SCALES, SampleCovariance, stated_variance
 from jointglasso.data.windows import resized
 from jointglasso.errors import argument

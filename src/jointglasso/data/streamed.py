@@ -12,7 +12,6 @@ from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.backends import SCANNERS, scanner
-from jointglasso.data.anndata_samples import distinct_names, samples_by_class
 from jointglasso.data.checks import (
     check_choice,
     check_switch,
@@ -21,7 +20,7 @@ from jointglasso.data.checks import (
     require_varying,
 )
 from jointglasso.data.effects import without_covariates
-from jointglasso.data.samples import Samples
+from jointglasso.data.samples import Samples, distinct_names, samples_by_class
 from jointglasso.data.source import StreamedSource
 
 if TYPE_CHECKING:

@@ -14,31 +14,21 @@ import numpy as np
 
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
-from jointglasso.data.checks import (
-    check_callback,
-    check_choice,
-    check_count,
-    check_jobs,
-    check_path,
-    check_positive,
-    check_switch,
-    check_warm_start,
-    known_arguments,
-)
+from jointglasso.data.checks import check_path, check_positive, check_warm_start, known_arguments
 from jointglasso.engine.certify import certify
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.equalities import edge_clusters_of
-from jointglasso.engine.executors import check_executor
 from jointglasso.engine.latent import require_latent, with_latent
-from jointglasso.engine.methods import SOLVERS as SOLVERS, choose_method, suited_method
+from jointglasso.engine.methods import SOLVERS as SOLVERS, suited_method
+from jointglasso.engine.options import SolveOptions
 from jointglasso.engine.planning import check_memory, out_of_memory
-from jointglasso.engine.progress import Clock, Control
+from jointglasso.engine.progress import Clock
 from jointglasso.engine.runner import GroupRunner, RunnerOptions, status_of
-from jointglasso.engine.screening import SCREENING, Screen
+from jointglasso.engine.screening import Screen
 from jointglasso.engine.solve_big_task import CachedBigBlocks
 from jointglasso.engine.task_result import TaskResult, isolated_objective, sparse_matrices
 from jointglasso.engine.tasks import WarmStart
-from jointglasso.problem import JointProblem, ProblemOptions
+from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution
@@ -165,64 +155,32 @@ def solve(
     >>> solution.status.converged, bool(solution.certificate.relative_gap < 1e-6)
     (True, True)
     """
+    options = SolveOptions(
+        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, latent, screening, solver, tol,
+        prove, max_iter, n_jobs, warm_start, callback, on_interrupt, checkpoint, max_memory, executor,
+    )  # fmt: skip
+    return solve_with(S, lambda1, lambda2, options, stacklevel=4)  # past `solve` and `known_arguments`
+
+
+def solve_with(S: Any, lambda1: float, lambda2: float, options: SolveOptions, stacklevel: int = 3) -> Solution:
+    """`solve` with its options as one object; `stacklevel` is that of a ConvergenceWarning."""
     clock = Clock()
-    options = make_options(
-        solver=solver,
-        screening=screening,
-        tol=tol,
-        prove=prove,
-        max_iter=max_iter,
-        n_jobs=n_jobs,
-        callback=callback,
-        on_interrupt=on_interrupt,
-        max_memory=max_memory,
-        executor=executor,
-    )
+    runner = options.runner()
     with clock.stage("covariance"):
-        settings = ProblemOptions(penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights)
-        problem = settings.problem(S, lambda1, lambda2)
-        mu = None if latent is None else check_positive("latent", latent)
+        problem = options.problem(S, lambda1, lambda2)
+        mu = None if options.latent is None else check_positive("latent", options.latent)
         if mu is not None:
             require_latent(problem)
-        start = _warm_start(problem, warm_start)
-        folder = check_path("checkpoint", checkpoint)
+        start = _warm_start(problem, options.warm_start)
+        folder = check_path("checkpoint", options.checkpoint)
         if folder is not None:
-            options = replace(options, checkpoint=Checkpoint(folder, problem))
-    solution = solve_problem(problem, screening, options, start, clock)
+            runner = replace(runner, checkpoint=Checkpoint(folder, problem))
+    solution = solve_problem(problem, options.screening, runner, start, clock)
     if mu is not None:
-        solution = with_latent(problem, solution, mu, options, clock)
+        solution = with_latent(problem, solution, mu, runner, clock)
     if not solution.status:
-        warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=3)  # past `known_arguments`
+        warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=stacklevel)
     return solution
-
-
-def make_options(
-    *,
-    solver: str | GroupSolver,
-    screening: str,
-    tol: float,
-    prove: bool = False,
-    max_iter: int | None,
-    n_jobs: int | None,
-    callback: Callback | None,
-    on_interrupt: str,
-    max_memory: float | None,
-    executor: Any,
-) -> RunnerOptions:
-    """Validate the arguments of a solve that do not define the problem."""
-    method = choose_method(solver)
-    check_choice("screening", screening, SCREENING)
-    check_choice("on_interrupt", on_interrupt, ("raise", "return"))
-    return RunnerOptions(
-        method=method,
-        tol=check_positive("tol", tol),
-        prove=check_switch("prove", prove),
-        max_iter=method.default_max_iter if max_iter is None else check_count("max_iter", max_iter),
-        n_jobs=check_jobs(n_jobs),
-        control=Control(check_callback(callback), return_on_interrupt=on_interrupt == "return"),
-        max_memory=None if max_memory is None else check_positive("max_memory", max_memory),
-        executor=check_executor(executor),
-    )
 
 
 def solve_problem(

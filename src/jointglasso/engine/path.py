@@ -13,13 +13,14 @@ from typing import Any
 from jointglasso.data import as_source
 from jointglasso.data.checks import InputError, check_path
 from jointglasso.engine.checkpoint import Checkpoint
-from jointglasso.engine.execute import make_options, solve_problem
+from jointglasso.engine.execute import solve_problem
 from jointglasso.engine.executors import Executor
-from jointglasso.engine.progress import Clock, Control
+from jointglasso.engine.options import SolveOptions
+from jointglasso.engine.progress import Clock
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import scan_on
 from jointglasso.engine.tasks import WarmStart
-from jointglasso.problem import JointProblem, ProblemOptions
+from jointglasso.problem import JointProblem
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
 from jointglasso.solvers import GroupSolver
@@ -85,45 +86,34 @@ def solve_path(
         raise InputError(
             "lambdas must hold at least one pair (lambda1, lambda2): give a list such as [(0.3, 0.1)].", "lambdas"
         )
-    options = make_options(
-        solver=solver,
-        screening=screening,
-        tol=tol,
-        max_iter=max_iter,
-        n_jobs=n_jobs,
-        callback=callback,
-        on_interrupt=on_interrupt,
-        max_memory=max_memory,
-        executor=executor,
-    )
+    options = SolveOptions(
+        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, None, screening, solver, tol,
+        max_iter, n_jobs, None, callback, on_interrupt, checkpoint, max_memory, executor,
+    )  # fmt: skip
+    runner = options.runner()
     source = as_source(S)
-    settings = ProblemOptions(penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights)
-    problems = [settings.problem(source, *point) for point in points]
-
-    def fresh_options() -> RunnerOptions:
-        return replace(options, control=Control(callback, return_on_interrupt=on_interrupt == "return"))
-
-    return _solve_all(problems, screening, fresh_options, check_path("checkpoint", checkpoint))
+    problems = [options.problem(source, *point) for point in points]
+    return _solve_all(problems, options, runner, check_path("checkpoint", checkpoint))
 
 
 def _solve_all(
-    problems: list[JointProblem], screening: str, fresh_options: Any, folder: Path | None
+    problems: list[JointProblem], options: SolveOptions, runner: RunnerOptions, folder: Path | None
 ) -> Iterator[Solution]:
-    pairs = _scan_once(problems, screening, fresh_options().executor)
+    pairs = _scan_once(problems, options.screening, runner.executor)
     warm_starts = _WarmStarts()
     for number, problem in enumerate(problems):
         clock = Clock()
-        options: RunnerOptions = fresh_options()
+        runner = replace(runner, control=options.control())
         if folder is not None:
-            options = replace(options, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
+            runner = replace(runner, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
         start = warm_starts.nearest(problem)
         table = None if pairs is None else pairs.for_penalty(problem.penalty)
-        solution = solve_problem(problem, screening, options, start, clock, table)
+        solution = solve_problem(problem, options.screening, runner, start, clock, table)
         warm_starts.add(problem, solution)
         if not solution.status:
             warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=3)
         yield solution
-        if options.control.stopped_by == "interrupt":
+        if runner.control.stopped_by == "interrupt":
             return
 
 

@@ -152,12 +152,15 @@ def plan(
     """
     settings = ProblemOptions(penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights)
     check_choice("screening", screening, SCREENING)
-    method = choose_method(solver)
-    problem = settings.problem(S, lambda1, lambda2)
     n_workers = None if workers is None else check_count("workers", workers, 1)
-    screen = Screen(problem, screening)
-    planned = plan_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
+    planned = plan_problem(settings.problem(S, lambda1, lambda2), screening, choose_method(solver))
     return replace(planned, n_workers=n_workers)
+
+
+def plan_problem(problem: JointProblem, screening: str, method: GroupSolver) -> Plan:
+    """Screen a problem, and estimate the memory and time of its solve."""
+    screen = Screen(problem, screening)
+    return plan_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
 
 
 def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool = False) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError, check_choice, labelled, readable_table
-from jointglasso.data.dependence import warn_if_dependent
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
 from jointglasso.data.samples import ONE_CLASS, Samples, is_list_of_tables, stacked
+from jointglasso.data.windows import warn_if_dependent
+from jointglasso.engine import SolveOptions
 from jointglasso.errors import argument
-from jointglasso.selection.grids import lambda_grid, of_problem
+from jointglasso.selection.grids import grid_for
 from jointglasso.selection.likelihood import mean_log_likelihood
 from jointglasso.selection.resampling import SelectionData
 from jointglasso.selection.result import SelectionResult
@@ -38,27 +39,14 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             self.scale, self.assume_centered, self.association, self.missing, self.constant, self.variables
         ).checked()
 
-    def _solve_options(self) -> dict[str, Any]:
-        """Parameters that are passed to `solve`, without those that are None."""
-        options = {
-            "penalty": self.penalty,
-            "class_graph": self.class_graph,
-            "weights": self.weights,
-            "penalize_diagonal": self.penalize_diagonal,
-            "fuse_diagonal": self.fuse_diagonal,
-            "pair_weights": self.pair_weights,
-            "screening": self.screening,
-            "solver": self.solver,
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "n_jobs": self.n_jobs,
-        }
-        return {name: value for name, value in options.items() if value is not None}
+    def _solve_options(self) -> SolveOptions:
+        """Parameters that are options of `solve`."""
+        names = [field.name for field in fields(SolveOptions) if field.name in self.get_params(deep=False)]
+        return SolveOptions.of({name: getattr(self, name) for name in names})
 
     def _choose(self, samples: Samples, ready: PreparedSamples, settings: SelectionSettings) -> SelectionResult:
         """Choose the penalties by the criterion."""
-        solve = {name: value for name, value in self._solve_options().items() if name != "n_jobs"}
-        settings = replace(settings, solve=solve).checked()
+        settings = replace(settings, solve=replace(self._solve_options(), n_jobs=None)).checked()
         result = select_from(SelectionData(ready.source, samples, self._preparation(), ready.notes), settings)
         self.selection_: SelectionResult | None = result
         self.lambda1_, self.lambda2_ = result.lambda1, result.lambda2
@@ -66,11 +54,10 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     def _grid(self, source: CovarianceSource) -> Any:
         """Grid from the parameters; None for a search."""
-        values: dict[str, Any] = {"n_lambdas": self.n_lambdas, "ratios": self.ratios, "min_ratio": self.min_ratio}
-        described = {name: value for name, value in values.items() if value is not None}
-        if self.grid is not None or not described:
+        described = self.n_lambdas, self.ratios, self.min_ratio
+        if self.grid is not None or all(value is None for value in described):
             return self.grid
-        return lambda_grid(source, **of_problem(self._solve_options()), **described)
+        return grid_for(source, self._solve_options(), *described)
 
     def _validated(self, X: Any, y: Any, reset: bool = True) -> tuple[FloatArray, Any]:
         """Table and labels after scikit-learn's validation."""

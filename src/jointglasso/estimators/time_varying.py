@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from jointglasso.data.checks import InputError, check_choice, known_arguments, labelled
 from jointglasso.data.samples import Samples
 from jointglasso.data.windows import TimeWindows, read_times, time_windows, warn_of_trends
-from jointglasso.engine import solve
+from jointglasso.engine import solve_with
 from jointglasso.estimators.base import JointModel
 from jointglasso.selection.em import prepared
 from jointglasso.selection.relaxed import with_refit
@@ -184,9 +184,8 @@ class TimeVaryingGraphicalLasso(JointModel):
             solution = self._choose(samples, ready, settings).solution
         else:
             self.lambda1_, self.lambda2_ = self.lambda1, self.lambda2
-            solution = with_refit(
-                ready.source, solve(ready.source, self.lambda1, self.lambda2, **self._solve_options())
-            )
+            solution = solve_with(ready.source, self.lambda1, self.lambda2, self._solve_options())
+            solution = with_refit(ready.source, solution)
         self._keep(solution, ready.location, ready.deviation, ready.notes)
         import pandas as pd
 

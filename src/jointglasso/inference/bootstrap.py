@@ -22,10 +22,9 @@ from sklearn.utils import check_random_state
 from jointglasso._display import ReprMixin
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_choice, check_count, known_arguments
-from jointglasso.inference.batch import Estimator
+from jointglasso.inference.batch import Estimator, Recomputed, Scores, resampled_rows
 from jointglasso.inference.data import read_inference_data
 from jointglasso.inference.infer_edges import infer
-from jointglasso.inference.recomputed import Recomputed, Scores, resampled_rows
 from jointglasso.inference.result import check_level, check_rate
 from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import edge_p_values, pooled_effect, q_values
@@ -281,7 +280,7 @@ def bootstrap_network(
     >>> again.hubs(1)["variable"].tolist()
     ['x0', 'x0']
     """
-    n_resamples, workers = check_count("n_resamples", n_resamples, 2), WorkerPool.of(-1, executor, {})
+    n_resamples, workers = check_count("n_resamples", n_resamples, 2), WorkerPool.of(-1, executor)
     options: dict[str, Any] = {
         "association": association, "covariates": covariates, "missing": missing, "groups": groups,
     }  # fmt: skip

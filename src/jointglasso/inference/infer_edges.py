@@ -12,14 +12,11 @@ from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_choice, check_positive, known_arguments
 from jointglasso.engine import solve
 from jointglasso.errors import argument
-from jointglasso.inference.combinations import check_combination
-from jointglasso.inference.data import COPIES, InferenceData, read_inference_data
-from jointglasso.inference.desparsified import Residuals
+from jointglasso.inference.data import COPIES, InferenceData, check_combination, read_inference_data
 from jointglasso.inference.estimates import Estimates, choose_limit, estimate, mean_factor
 from jointglasso.inference.result import Inference
-from jointglasso.inference.standard_errors import LARGEST_RHO
+from jointglasso.inference.standard_errors import LARGEST_RHO, Residuals
 from jointglasso.inference.support import Support, find_support, refitted
-from jointglasso.selection.solves import solve_options
 
 #: Excess kurtosis above which a note warns about Pearson's correlations; that of Student's t with 5 degrees is 6.
 HEAVY = 5.0
@@ -155,7 +152,7 @@ def infer(
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     if support is None:
         c = None if penalty_multiplier is None else check_positive("penalty_multiplier", penalty_multiplier)
-        support_fit = _find_support(data, c, weights, solve_options(options))
+        support_fit = _find_support(data, c, weights, options)
     else:
         support_fit = refitted(data.source, support)
     residuals = _residuals(data, support_fit)

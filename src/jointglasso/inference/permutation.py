@@ -25,11 +25,10 @@ from sklearn.utils import check_random_state
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_count, check_positive, known_arguments
-from jointglasso.inference.batch import Estimator
+from jointglasso.inference.batch import Estimator, Recomputed, Scores
 from jointglasso.inference.data import InferenceData, read_inference_data
-from jointglasso.inference.desparsified import Residuals
 from jointglasso.inference.estimates import estimate
-from jointglasso.inference.recomputed import Recomputed, Scores
+from jointglasso.inference.standard_errors import Residuals
 from jointglasso.inference.support import class_weights, find_support
 from jointglasso.inference.tests import q_values, spread
 from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
@@ -172,7 +171,7 @@ def network_test(
     >>> test.p_values["maximum"] > 0.05
     True
     """
-    n_permutations, workers = check_count("n_permutations", n_permutations), WorkerPool.of(-1, executor, {})
+    n_permutations, workers = check_count("n_permutations", n_permutations), WorkerPool.of(-1, executor)
     data = read_inference_data(
         X, y, association=association, missing=missing, groups=paired, covariates=covariates, permutations=True
     )

@@ -20,7 +20,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import check_weights
-from jointglasso.engine import solve
+from jointglasso.engine import SolveOptions, solve_with
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening import component_curve
 from jointglasso.screening.curve import reachable_floor
@@ -76,12 +76,12 @@ def find_support(
     lambda1, lambda2 = penalty_of(p, sizes, 1.0 if penalty_multiplier is None else penalty_multiplier)
     w = class_weights(source, sizes, weights)
     tol = TOLERANCE if p <= LARGEST else TOLERANCE_OF_MANY
-    settings = {"weights": w, "penalize_diagonal": False, "tol": tol, **options}
+    settings = SolveOptions.of({"weights": w, "penalize_diagonal": False, "tol": tol, **options})
     notes = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         if penalty_multiplier is not None or p <= LARGEST:
-            solution = solve(source, lambda1, lambda2, **settings)
+            solution = solve_with(source, lambda1, lambda2, settings)
         else:
             floor = max(lambda1, reachable_floor(source, w, None, PAIRS))
             with known_pairs(source, GroupPenalty(floor, 0.0), w):
@@ -89,7 +89,7 @@ def find_support(
                 curve = component_curve(source, ratio, weights=w, lambda_min=floor, n_lambdas=10)
                 largest = int(np.clip(5e6 / p, LARGEST / 4, LARGEST))
                 least, _ = curve.smallest_lambda(largest)
-                solution = solve(source, least, least * ratio, **settings)
+                solution = solve_with(source, least, least * ratio, settings)
             if least > lambda1:
                 notes.append(_stronger_note(least / lambda1, largest))
     if not solution.status:

@@ -77,8 +77,17 @@ def compared_pairs(networks: JointNetworks) -> EdgeClusters:
     return edge_clusters.lookup(edges.first[edges.starts], edges.second[edges.starts])
 
 
-def pattern_table(networks: JointNetworks) -> pd.DataFrame:
-    """Table of `JointNetworks.patterns`."""
+def patterns(networks: JointNetworks) -> pd.DataFrame:
+    """Patterns of equal values across the classes, for solutions with a fused penalty.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each pair of variables that is an edge in some class: `variable1`, `variable2`, `pattern` (the
+        clusters of classes of equal value separated by bars, such as "A, B | C | no edge: D", or "all classes"),
+        `changes`, `certified` (whether the change, or its absence, is certified) and `strength`, the maximum
+        absolute partial correlation.
+    """
     import pandas as pd
 
     edge_clusters, edges = compared_pairs(networks), networks.edge_list

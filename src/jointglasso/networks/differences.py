@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -46,15 +45,46 @@ def values_by_class(networks: JointNetworks) -> FloatArray:
     return table
 
 
-def difference_table(networks: JointNetworks, pairs: Sequence[tuple[int, int]], tested: Any = None) -> pd.DataFrame:
-    """Table of `JointNetworks.differences`."""
+def differences(
+    networks: JointNetworks, class1: str | None = None, class2: str | None = None, *, tested: Any = None
+) -> pd.DataFrame:
+    """Differences of the estimated partial correlations of two classes, largest first.
+
+    A difference of estimates is not a significant difference: `tested` joins the tests of `infer`. Edges present
+    in both classes are included: often the largest differences are among them.
+
+    Parameters
+    ----------
+    class1, class2 : str, optional
+        Classes to compare; all pairs by default.
+    tested : Inference or DataFrame, optional
+        Tests to join to the differences, from `infer`; rows are then sorted by p-value.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each two classes and pair of variables that differ: `class1`, `class2`, `variable1`,
+        `variable2`, `partial_correlation1`, `partial_correlation2` (0 for absent edges), `difference` (first minus
+        second), `change` of the estimates ("only first", "only second", "opposite signs" or "size") and `tested`,
+        False for pairs without a test. With tests of `infer` also the desparsified `estimated_difference`, its
+        interval `low`, `high`, `p_value` and `q_value`.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> one, two = [[2.0, -0.8], [-0.8, 2.0]], [[2.0, -0.2], [-0.2, 2.0]]
+    >>> networks = jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b"])
+    >>> networks.differences()[["variable1", "variable2", "difference", "change"]]
+      variable1 variable2  difference change
+    0         a         b         0.3   size
+    """
     import pandas as pd
 
     edges, values = networks.edge_list, values_by_class(networks)
     names, classes = as_objects(networks.variable_names), as_objects(networks.class_names)
     first, second = names[edges.first[edges.starts]], names[edges.second[edges.starts]]
     parts = []
-    for one, two in pairs:
+    for one, two in class_pairs(networks, class1, class2):
         differs = np.flatnonzero(
             np.abs(values[:, one] - values[:, two]) > 0
         )  # False for NaN, where a class lacks the pair
@@ -119,8 +149,16 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
     return pd.concat([out, swapped, turned])[list(out)].drop_duplicates(keys)
 
 
-def steps_table(networks: JointNetworks) -> pd.DataFrame:
-    """Table of `JointNetworks.steps`."""
+def steps(networks: JointNetworks) -> pd.DataFrame:
+    """Changes between consecutive classes, for ordered classes such as points in time, stages or doses.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per step: `before`, `after`; with a fused penalty the number of pairs whose value changes
+        (`changed`) and of certified changes (`certified`); the number of edges that appear and vanish (`appeared`,
+        `vanished`), and the sum of |differences| of the partial correlations (`size`).
+    """
     import pandas as pd
 
     if networks.n_classes < 2:

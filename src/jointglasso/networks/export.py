@@ -1,4 +1,8 @@
-"""Networks as files; the ending of the name determines the format."""
+"""Networks for other programs: files, the format of which is that of their ending, and graphs of networkx and igraph.
+
+Nodes are identified by the indices of the variables, and names are labels: duplicate names remain distinct nodes, and
+names need not be valid identifiers of a format.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +10,170 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+
 from jointglasso._files import atomic_write, write_columns
 from jointglasso._optional import require
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import listed
 from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
-from jointglasso.networks.attributes import chosen_rows, graph_columns
-from jointglasso.networks.cytoscape import write_cx2
+from jointglasso.networks.layout import common_layout
 from jointglasso.networks.tables import edge_columns
 
 if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
 
 
-@dataclass(frozen=True)
-class NetworkFormat:
-    """A file format: endings of the names of its files, and the function that writes one."""
+#: Types of the edge attributes, named as in CX2 and GraphML.
+EDGE_TYPES = {
+    "class": "string",
+    "weight": "double",
+    "precision": "double",
+    "partial_correlation": "double",
+    "kind": "string",
+    "differential": "boolean",
+    "stability": "double",
+    "certified": "boolean",
+    "same_in": "string",
+    "same_certified": "boolean",
+}
 
-    suffixes: tuple[str, ...]
-    write: Callable[[JointNetworks, IO[bytes], str, str | None], None]
+#: Types of the node attributes.
+NODE_TYPES = {"name": "string", "degree": "integer"}
+
+
+@dataclass(frozen=True)
+class GraphColumns:
+    """Edges (`first`, `second`: indices of nodes) of a graph, and columns of edge and node attributes."""
+
+    first: list[int]
+    second: list[int]
+    edges: dict[str, list[Any]]
+    nodes: dict[str, list[Any]]
+
+    def edge_rows(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """Both nodes and the attributes of each edge."""
+        names = list(self.edges)
+        for first, second, *values in zip(self.first, self.second, *self.edges.values(), strict=True):
+            yield first, second, dict(zip(names, values, strict=True))
+
+    def node_rows(self) -> Iterator[dict[str, Any]]:
+        """Attributes of each node, in order."""
+        names = list(self.nodes)
+        for values in zip(*self.nodes.values(), strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def chosen_rows(networks: JointNetworks, class_name: str | None) -> IntArray:
+    """Rows of the edge list of one class, or all of them."""
+    if class_name is None:
+        return np.arange(len(networks.edge_list))
+    return np.flatnonzero(networks.edge_list.class_index == networks.class_index(class_name))
+
+
+#: Distance of neighbouring nodes in exported coordinates, about the width of two labels.
+_SPACING = 80.0
+
+#: Number of strongest pairs used for the layout; with weaker ones it has no visible structure.
+_SHAPING = 300
+
+
+def places(networks: JointNetworks) -> FloatArray:
+    """Coordinates (p, 2) for export; the second axis points downwards."""
+    return _SPACING * common_layout(networks.precision, networks.edge_list.readable_strength(_SHAPING))
+
+
+def graph_columns(networks: JointNetworks, class_name: str | None = None) -> GraphColumns:
+    """Columns of the graph of one class, or of all classes with an edge for each pair and class.
+
+    Unknown stabilities are omitted, since most formats lack missing values. `degree` counts distinct neighbours: a pair
+    with edges in three classes counts once. `weight` is the absolute partial correlation, which graph packages use as
+    edge weight.
+    """
+    rows = chosen_rows(networks, class_name)
+    edges = networks.edge_list
+    columns = {**edge_columns(networks), "weight": np.abs(edges.partial_correlation)}
+    wanted = [name for name in EDGE_TYPES if name in columns and (name != "stability" or networks.has_stability)]
+    pairs = np.unique(edges.pair[rows], return_index=True)[1]
+    ends = np.concatenate([edges.first[rows][pairs], edges.second[rows][pairs]])
+    return GraphColumns(
+        first=edges.first[rows].tolist(),
+        second=edges.second[rows].tolist(),
+        edges={name: columns[name][rows].tolist() for name in wanted},
+        nodes={
+            "name": list(networks.variable_names),
+            "degree": np.bincount(ends, minlength=networks.n_variables).tolist(),
+        },
+    )
+
+
+def graphs(networks: JointNetworks, class_name: str | None, multigraph: bool, make: Callable[..., Any]) -> Any:
+    """One multigraph of all classes, a dict with a graph per class, or the graph of one class, created by `make`."""
+    if multigraph:
+        return make(graph_columns(networks, class_name), None)
+    names = networks.class_names if class_name is None else [class_name]
+    graphs = {name: make(graph_columns(networks, name), name) for name in names}
+    return graphs if class_name is None else graphs[class_name]
+
+
+def as_networkx(columns: GraphColumns, class_name: str | None) -> Any:
+    """Graph of networkx of one class, or multigraph of all classes."""
+    networkx = require("networkx", "networks")
+    graph = networkx.MultiGraph() if class_name is None else networkx.Graph(**{"class": class_name})
+    names = columns.nodes["name"]
+    nodes: list[Any] = names if len(set(names)) == len(names) else list(range(len(names)))
+    graph.add_nodes_from((nodes[i], {**values, "position": i}) for i, values in enumerate(columns.node_rows()))
+    rows = ((nodes[first], nodes[second], values) for first, second, values in columns.edge_rows())
+    if class_name is None:
+        graph.add_edges_from((first, second, values["class"], values) for first, second, values in rows)
+    else:
+        graph.add_edges_from(rows)
+    return graph
+
+
+def as_igraph(columns: GraphColumns, class_name: str | None) -> Any:
+    """Graph of igraph."""
+    igraph = require("igraph", "igraph")
+    return igraph.Graph(
+        n=len(columns.nodes["name"]),
+        edges=list(zip(columns.first, columns.second, strict=True)),
+        vertex_attrs=columns.nodes,
+        edge_attrs=columns.edges,
+    )
 
 
 def export(
-    networks: JointNetworks, path: str | os.PathLike[str], format: str | None = None, class_name: str | None = None
+    networks: JointNetworks,
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    *,
+    class_name: str | None = None,
 ) -> Path:
-    """Write the networks to a file; see `JointNetworks.export`."""
+    """Write the networks to a file atomically.
+
+    Parameters
+    ----------
+    path : str or path
+        File to write; an existing one is replaced when the new one is complete.
+    format : {"graphml", "cx2", "csv", "parquet"}, optional
+        By default the suffix of `path`. "cx2" is the exchange format of Cytoscape, with the coordinates of the
+        variables; it and GraphML (written by networkx) include isolated variables. "csv" and "parquet" hold the
+        table of `edges`, followed by the indices of both variables.
+    class_name : str, optional
+        Write this class only. Otherwise a pair of variables has one edge for each class that has it, identified by
+        the edge attribute `class`.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+    """
     target = Path(path)
     name = _format_of(target) if format is None else str(format).lower().lstrip(".")
     if name not in FORMATS:
@@ -43,15 +181,15 @@ def export(
     if class_name is not None:
         networks.class_index(class_name)  # refuses an unknown class before a file is opened
     with atomic_write(target) as file:
-        FORMATS[name].write(networks, file, target.stem, class_name)
+        FORMATS[name](networks, file, target.stem, class_name)
     return target
 
 
 def _format_of(path: Path) -> str:
     suffix = path.suffix.lower()
-    for name, format in FORMATS.items():
-        if suffix in format.suffixes:
-            return name
+    name = {".pq": "parquet"}.get(suffix, suffix[1:])
+    if name in FORMATS:
+        return name
     ending = f"the ending {suffix!r}" if suffix else "no ending"
     raise InputError(
         f"{path.name!r} has {ending}, which tells no format: name the file .graphml, .cx2, .csv or .parquet, "
@@ -113,10 +251,97 @@ def write_parquet(networks: JointNetworks, file: IO[bytes], title: str, class_na
     parquet.write_table(arrow.table(columns).replace_schema_metadata(metadata), file)
 
 
-#: Formats by name.
-FORMATS = {
-    "graphml": NetworkFormat((".graphml",), write_graphml),
-    "cx2": NetworkFormat((".cx2",), write_cx2),
-    "csv": NetworkFormat((".csv",), write_csv),
-    "parquet": NetworkFormat((".parquet", ".pq"), write_parquet),
+#: Colours of edges by sign, as in the figures.
+POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
+
+
+def write_cx2(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
+    """Write CX2 version 2.0: descriptor, counts, declarations, the aspects, and the status at the end."""
+    columns = graph_columns(networks, class_name)
+    position = places(networks).round(1).tolist()
+    aspects: dict[str, list[Any]] = {
+        "attributeDeclarations": [_declarations(columns)],
+        "networkAttributes": [{"name": title, "description": _DESCRIPTION, "classes": list(networks.class_names)}],
+        "nodes": [
+            {"id": i, "x": position[i][0], "y": position[i][1], "v": values}
+            for i, values in enumerate(columns.node_rows())
+        ],
+        "edges": [
+            {"id": i, "s": first, "t": second, "v": values}
+            for i, (first, second, values) in enumerate(columns.edge_rows())
+        ],
+        "visualProperties": [_style(columns)],
+        "visualEditorProperties": [{"properties": {"nodeSizeLocked": True, "arrowColorMatchesEdge": True}}],
+    }
+    present = {name: elements for name, elements in aspects.items() if elements}
+    document: list[dict[str, Any]] = [
+        {"CXVersion": "2.0", "hasFragments": False},
+        {"metaData": [{"name": name, "elementCount": len(elements)} for name, elements in present.items()]},
+        *({name: elements} for name, elements in present.items()),
+        {"status": [{"success": True}]},
+    ]
+    file.write(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8"))
+
+
+def _style(columns: GraphColumns) -> dict[str, Any]:
+    """Style: names on nodes, edges coloured by sign, width by strength."""
+    strongest = max(columns.edges["weight"], default=1.0)
+    max_degree = max(columns.nodes["degree"], default=1) or 1
+    return {
+        "default": {
+            "network": {"NETWORK_BACKGROUND_COLOR": "#FFFFFF"},
+            "node": {
+                "NODE_SHAPE": "ellipse", "NODE_BACKGROUND_COLOR": "#8FA3B5", "NODE_BORDER_WIDTH": 0.0,
+                "NODE_WIDTH": 24.0, "NODE_HEIGHT": 24.0, "NODE_LABEL_FONT_SIZE": 12, "NODE_LABEL_COLOR": "#1B2430",
+            },
+            "edge": {"EDGE_LINE_COLOR": POSITIVE, "EDGE_WIDTH": 2.0, "EDGE_OPACITY": 0.8},
+        },
+        "nodeMapping": {
+            "NODE_LABEL": {"type": "PASSTHROUGH", "definition": {"attribute": "name", "type": "string"}},
+            "NODE_WIDTH": _continuous("degree", "integer", (0, 18.0), (max_degree, 44.0)),
+        },
+        "edgeMapping": {
+            "EDGE_LINE_COLOR": {
+                "type": "CONTINUOUS",
+                "definition": {
+                    "attribute": "partial_correlation",
+                    "type": "double",
+                    "map": [_range((-1.0, NEGATIVE), (0.0, NEGATIVE)), _range((0.0, POSITIVE), (1.0, POSITIVE))],
+                },
+            },
+            "EDGE_WIDTH": _continuous("weight", "double", (0.0, 0.8), (strongest, 8.0)),
+        },
+    }  # fmt: skip
+
+
+def _continuous(attribute: str, kind: str, low: tuple[float, Any], high: tuple[float, Any]) -> dict[str, Any]:
+    definition = {"attribute": attribute, "type": kind, "map": [_range(low, high)]}
+    return {"type": "CONTINUOUS", "definition": definition}
+
+
+def _range(low: tuple[float, Any], high: tuple[float, Any]) -> dict[str, Any]:
+    """Interpolation between two pairs (value of the attribute, visual property)."""
+    return {
+        "min": low[0], "minVPValue": low[1], "includeMin": True,
+        "max": high[0], "maxVPValue": high[1], "includeMax": True,
+    }  # fmt: skip
+
+
+#: Description of the networks in a CX2 file.
+_DESCRIPTION = "Joint graphical lasso: one edge per pair of variables and class with a non-zero precision"
+
+
+def _declarations(columns: GraphColumns) -> dict[str, Any]:
+    network = {"name": "string", "description": "string", "classes": "list_of_string"}
+    edges = {name: EDGE_TYPES[name] for name in columns.edges}
+    kinds = {"networkAttributes": network, "nodes": NODE_TYPES, "edges": edges}
+    return {what: {name: {"d": kind} for name, kind in types.items()} for what, types in kinds.items()}
+
+
+#: Functions that write a format, by name.
+FORMATS: dict[str, Callable[[JointNetworks, IO[bytes], str, str | None], None]] = {
+    "graphml": write_graphml,
+    "cx2": write_cx2,
+    "csv": write_csv,
+    "parquet": write_parquet,
 }

@@ -2,36 +2,151 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jointglasso._display import html_of
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.data.checks import InputError, check_count
+from jointglasso.data.checks import InputError, InputTypeError, check_count
 from jointglasso.data.naming import distinct_class_names, names_of_all
-from jointglasso.networks import attributes, tables
-from jointglasso.networks.checks import (
-    NameIndex,
-    check_absent,
-    check_edge_matrices,
-    check_precision,
-)
-from jointglasso.networks.clusters import pattern_table
+from jointglasso.networks import clusters, differences as changes, export as files, tables
 from jointglasso.networks.communities import find_communities
-from jointglasso.networks.differences import class_pairs, difference_table, steps_table
 from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted, without
-from jointglasso.networks.export import export
-from jointglasso.networks.tables import centrality_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from jointglasso.solution import EdgeClusters, Solution
+
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="precision")
+
+
+def check_precision(matrices: Any) -> list[Any]:
+    """Return K sparse symmetric matrices of one size with positive diagonals and no stored zeros."""
+    from scipy import sparse
+
+    if isinstance(matrices, str) or not isinstance(matrices, Collection) or sparse.issparse(matrices):
+        raise InputTypeError(
+            f"precision must be a list with one matrix per class, not {type(matrices).__name__}.", "precision"
+        )
+    if len(matrices) == 0:
+        raise wrong("precision is empty: give at least one matrix.")
+    out: list[Any] = []
+    for k, matrix in enumerate(matrices):
+        Theta = sparse.csc_array(matrix, dtype=np.float64)
+        if Theta.shape != (Theta.shape[0], Theta.shape[0]) or Theta.shape[0] == 0:
+            raise wrong(f"The precision matrix {k} has shape {Theta.shape}: it must be square and not empty.")
+        if out and Theta.shape != out[0].shape:
+            raise wrong(
+                f"The precision matrix {k} has shape {Theta.shape}, the first one {out[0].shape}: all classes must "
+                "have the same variables."
+            )
+        _check_values(Theta, k)
+        if (Theta.data == 0).any():
+            Theta = Theta.copy()
+            Theta.eliminate_zeros()
+        out.append(Theta)
+    return out
+
+
+def _check_values(Theta: Any, k: int) -> None:
+    if not np.isfinite(Theta.data).all():
+        raise wrong(f"The precision matrix {k} holds NaN or infinite values: give a finite matrix.")
+    diagonal = Theta.diagonal()
+    if (diagonal <= 0).any():
+        variable = int(np.flatnonzero(diagonal <= 0)[0])
+        raise wrong(
+            f"The precision matrix {k} has {diagonal[variable]:g} on the diagonal at variable {variable}: it must be "
+            "positive, which correlations or adjacency matrices without a diagonal are not."
+        )
+    difference = abs(Theta - Theta.T)
+    if difference.nnz and difference.max() > 1e-8 * diagonal.max():
+        raise wrong(f"The precision matrix {k} is not symmetric: use (A + A.T) / 2 if only rounding is to blame.")
+
+
+def check_edge_matrices(name: str, matrices: Any, n_classes: int, n_variables: int) -> list[Any] | None:
+    """Return K sparse matrices (p, p) of edge attributes between 0 and 1, or None."""
+    from scipy import sparse
+
+    if matrices is None:
+        return None
+    sparse_matrices = [sparse.coo_array(matrix) for matrix in matrices]
+    if [matrix.shape for matrix in sparse_matrices] != [(n_variables, n_variables)] * n_classes:
+        raise InputError(
+            f"{name} must hold {n_classes} matrices of shape {(n_variables, n_variables)}, one per class, "
+            f"not {[matrix.shape for matrix in sparse_matrices]}.",
+            name,
+        )
+    for k, matrix in enumerate(sparse_matrices):
+        values = matrix.data.astype(np.float64)
+        if len(values) and not (values.min() >= 0 and values.max() <= 1):
+            raise InputError(f"{name} of class {k} must lie between 0 and 1.", name)
+    return sparse_matrices
+
+
+def check_absent(absent: Any, n_classes: int, n_variables: int) -> BoolArray | None:
+    """Return the mask (K, p) of variables absent from each class, or None where none is absent."""
+    if absent is None:
+        return None
+    mask = np.asarray(absent)
+    if mask.dtype != bool or mask.shape != (n_classes, n_variables):
+        raise InputError(
+            f"absent must be a boolean array {(n_classes, n_variables)}, True where a class lacks a variable, not "
+            f"{mask.dtype} of shape {mask.shape}.",
+            "absent",
+        )
+    return mask if mask.any() else None
+
+
+class NameIndex:
+    """Indices of variables by name."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._size = len(names)
+        self._positions: dict[str, list[int]] = {}
+        for position, name in enumerate(names):
+            self._positions.setdefault(name, []).append(position)
+
+    def position(self, variable: Any) -> int:
+        """Position of a variable given by name or, where names come twice, by position."""
+        if isinstance(variable, int | np.integer) and not isinstance(variable, bool):
+            if not -self._size <= variable < self._size:
+                raise InputError(
+                    f"There is no variable number {variable}: positions go from 0 to {self._size - 1}.",
+                    "variable",
+                    variable=str(variable),
+                )
+            return int(variable) % self._size
+        matches = self._positions.get(str(variable), [])
+        if not matches:
+            raise InputError(
+                f"There is no variable {variable!r}: see variable_names.", "variable", variable=str(variable)
+            )
+        if len(matches) > 1:
+            raise InputError(
+                f"There are {len(matches)} variables named {variable!r}, at positions {matches}: give the position "
+                "instead.",
+                "variable",
+                variable=str(variable),
+            )
+        return matches[0]
+
+    def positions(self, variables: Any) -> IntArray:
+        """Positions of several different variables, in the order given."""
+        if isinstance(variables, str) or not isinstance(variables, Iterable):
+            raise InputTypeError(f"variables must be a list of names or positions, not {variables!r}.", "variables")
+        out = np.array([self.position(variable) for variable in variables], dtype=np.int64)
+        if len(out) == 0:
+            raise InputError("variables is empty: name at least one variable.", "variables")
+        if len(np.unique(out)) < len(out):
+            values, counts = np.unique(out, return_counts=True)
+            raise InputError(f"variables names the variable at position {values[counts > 1][0]} twice.", "variables")
+        return out
 
 
 class JointNetworks:
@@ -59,6 +174,13 @@ class JointNetworks:
     An edge is *shared* when it is in all classes, *partly shared* in at least two, *specific* in one of several. It
     is *differential* when it is not in all classes or changes its sign between them. Classes that lack one of the
     variables are ignored.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> one, two = [[2.0, -0.8], [-0.8, 2.0]], [[2.0, 0.0], [0.0, 2.0]]
+    >>> jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b"]).n_edges
+    [1, 0]
     """
 
     def __init__(
@@ -181,57 +303,20 @@ class JointNetworks:
             )
         return self.class_names.index(str(class_name))
 
-    def edges(self) -> pd.DataFrame:
-        """List the edges.
+    # Tables, described where they are made
 
-        Returns
-        -------
-        pandas.DataFrame
-            One row per pair of variables and class with a non-zero entry, sorted by pair and class. Columns
-            `variable1`, `variable2`, `class`, `precision`, `partial_correlation`, `kind` ("shared", "partly shared",
-            "specific"), `differential`, `stability` (NaN where unknown) and `certified` (False where unknown). With a
-            fused penalty also `same_in`, the classes in the cluster of equal value of the edge, and `same_certified`,
-            whether that cluster is certified.
-        """
-        import pandas as pd
-
-        return pd.DataFrame(tables.edge_columns(self))
-
-    def partial_correlations(self, class_name: str | None = None) -> Any:
-        """Partial correlations as labelled tables.
-
-        Parameters
-        ----------
-        class_name : str, optional
-            Return the table of this class only.
-
-        Returns
-        -------
-        dict of pandas.DataFrame by class, or one pandas.DataFrame
-            Symmetric, 1 on the diagonal, 0 for absent edges, NaN where the class lacks a variable.
-
-        Examples
-        --------
-        >>> import jointglasso as jgl
-        >>> networks = jgl.JointNetworks([[[2.0, -0.8], [-0.8, 2.0]]], ["all"], ["a", "b"])
-        >>> networks.partial_correlations("all")
-             a    b
-        a  1.0  0.4
-        b  0.4  1.0
-        """
-        return tables.partial_correlation_tables(self, class_name)
-
-    def degrees(self) -> pd.DataFrame:
-        """Degrees of the variables: one row per variable, one column per class."""
-        return tables.degree_frame(self)
-
-    def predictability(self) -> pd.DataFrame:
-        """Share of the variance of each variable that its neighbours explain, ``1 - 1 / (theta_jj sigma_jj)``.
-
-        Sigma is the inverse of the matrix whose edges are shown, so that a variable without edges has 0. One row per
-        variable, one column per class; missing where a matrix is not positive definite.
-        """
-        return tables.predictability_frame(self)
+    centrality = tables.centrality
+    compare = tables.compare
+    degrees = tables.degrees
+    differences = changes.differences
+    edges = tables.edges
+    export = files.export
+    jaccard = tables.jaccard
+    neighbours = tables.neighbours
+    partial_correlations = tables.partial_correlations
+    patterns = clusters.patterns
+    predictability = tables.predictability
+    steps = changes.steps
 
     def hubs(self, n: int = 10, class_name: str | None = None) -> pd.DataFrame:
         """Variables with most edges, over all classes or in one: `n` rows of `degrees`, in decreasing order.
@@ -247,29 +332,6 @@ class JointNetworks:
         count = table.sum(axis=1)
         order = np.argsort(-count, kind="stable")[: check_count("n", n, 0)]
         return order[count[order] > 0]
-
-    def centrality(self) -> pd.DataFrame:
-        """Centrality of each variable in each class.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per variable and class: `variable`, `class`, `degree` (number of neighbours), `strength` (sum of
-            |partial correlation|), `expected_influence` (sum of the partial correlations with their signs) and
-            `betweenness` (fraction of the shortest paths between other variables through the variable, with edge
-            lengths 1 / |partial correlation|).
-
-        Examples
-        --------
-        >>> import numpy as np, jointglasso as jgl
-        >>> chain = np.array([[2.0, -0.8, 0.0], [-0.8, 2.0, 0.4], [0.0, 0.4, 2.0]])
-        >>> jgl.JointNetworks([chain], ["all"], ["a", "b", "c"]).centrality()
-          variable class  degree  strength  expected_influence  betweenness
-        0        a   all       1       0.4                 0.4          0.0
-        1        b   all       2       0.6                 0.2          1.0
-        2        c   all       1       0.2                -0.2          0.0
-        """
-        return centrality_table(self)
 
     def communities(self, resolution: float = 1.0) -> pd.Series:
         """Detect communities of variables by modularity.
@@ -293,28 +355,6 @@ class JointNetworks:
 
         index = pd.Index(self.variable_names, name="variable", dtype=object)
         return pd.Series(find_communities(self, resolution), index=index, name="community")
-
-    def neighbours(self, variable: str | int, class_name: str | None = None) -> pd.DataFrame:
-        """List the edges of one variable.
-
-        Parameters
-        ----------
-        variable : str or int
-            Name, or index where the name is not unique.
-        class_name : str, optional
-            Restrict to one class.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Column `variable` with the neighbour, and the columns of `edges` from `class` on.
-        """
-        index = self.position(variable)
-        edges = self.edge_list
-        mask = (edges.first == index) | (edges.second == index)
-        if class_name is not None:
-            mask &= edges.class_index == self.class_index(class_name)
-        return tables.neighbour_table(self, index, np.flatnonzero(mask))
 
     def subnetwork(self, variables: Iterable[str | int]) -> JointNetworks:
         """Induced subnetwork of variables, by name or index in the order given.
@@ -349,82 +389,6 @@ class JointNetworks:
             absent=self.absent,
         )
 
-    def compare(self) -> pd.DataFrame:
-        """Compare all pairs of classes.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per pair of classes: `class1`, `class2`, the number of edges in both (`common`), in one of them
-            (`only_first`, `only_second`), those of both with different signs (`sign_flips`), and the Jaccard index
-            (`jaccard`), the ratio of common edges to edges in either, NaN when there are none. With a fused penalty
-            also the number of common edges of equal value (`same`), of edges in either of different value
-            (`different`), and of the certified ones among these (`same_certified`, `different_certified`).
-        """
-        return tables.comparison(self)
-
-    def patterns(self) -> pd.DataFrame:
-        """Patterns of equal values across the classes, for solutions with a fused penalty.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each pair of variables that is an edge in some class: `variable1`, `variable2`, `pattern` (the
-            clusters of classes of equal value separated by bars, such as "A, B | C | no edge: D", or "all classes"),
-            `changes`, `certified` (whether the change, or its absence, is certified) and `strength`, the maximum
-            absolute partial correlation.
-        """
-        return pattern_table(self)
-
-    def steps(self) -> pd.DataFrame:
-        """Changes between consecutive classes, for ordered classes such as points in time, stages or doses.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row per step: `before`, `after`; with a fused penalty the number of pairs whose value changes
-            (`changed`) and of certified changes (`certified`); the number of edges that appear and vanish (`appeared`,
-            `vanished`), and the sum of |differences| of the partial correlations (`size`).
-        """
-        return steps_table(self)
-
-    def jaccard(self) -> pd.DataFrame:
-        """Jaccard index of the edge sets of all pairs of classes, as a symmetric table."""
-        return tables.jaccard_table(self)
-
-    def differences(self, class1: str | None = None, class2: str | None = None, *, tested: Any = None) -> pd.DataFrame:
-        """Differences of the estimated partial correlations of two classes, largest first.
-
-        A difference of estimates is not a significant difference: `tested` joins the tests of `infer`. Edges present
-        in both classes are included: often the largest differences are among them.
-
-        Parameters
-        ----------
-        class1, class2 : str, optional
-            Classes to compare; all pairs by default.
-        tested : Inference or DataFrame, optional
-            Tests to join to the differences, from `infer`; rows are then sorted by p-value.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each two classes and pair of variables that differ: `class1`, `class2`, `variable1`,
-            `variable2`, `partial_correlation1`, `partial_correlation2` (0 for absent edges), `difference` (first minus
-            second), `change` of the estimates ("only first", "only second", "opposite signs" or "size") and `tested`,
-            False for pairs without a test. With tests of `infer` also the desparsified `estimated_difference`, its
-            interval `low`, `high`, `p_value` and `q_value`.
-
-        Examples
-        --------
-        >>> import jointglasso as jgl
-        >>> one, two = [[2.0, -0.8], [-0.8, 2.0]], [[2.0, -0.2], [-0.2, 2.0]]
-        >>> networks = jgl.JointNetworks([one, two], ["ill", "well"], ["a", "b"])
-        >>> networks.differences()[["variable1", "variable2", "difference", "change"]]
-          variable1 variable2  difference change
-        0         a         b         0.3   size
-        """
-        return difference_table(self, class_pairs(self, class1, class2), tested)
-
     def sign_flips(self) -> pd.DataFrame:
         """Edges of pairs whose partial correlation is positive in one class and negative in another."""
         edges = self.edge_list
@@ -448,7 +412,7 @@ class JointNetworks:
         -------
         dict of networkx.Graph by class, networkx.Graph when `class_name` is given, or networkx.MultiGraph
         """
-        return attributes.graphs(self, class_name, multigraph, attributes.as_networkx)
+        return files.graphs(self, class_name, multigraph, files.as_networkx)
 
     def to_igraph(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
         """Convert to igraph graphs, with the parameters and edge attributes of `to_networkx`, vertices by index.
@@ -457,32 +421,9 @@ class JointNetworks:
         -------
         dict of igraph.Graph by class, or one igraph.Graph
         """
-        return attributes.graphs(self, class_name, multigraph, attributes.as_igraph)
+        return files.graphs(self, class_name, multigraph, files.as_igraph)
 
-    def export(self, path: str | os.PathLike[str], format: str | None = None, *, class_name: str | None = None) -> Path:
-        """Write the networks to a file atomically.
-
-        Parameters
-        ----------
-        path : str or path
-            File to write; an existing one is replaced when the new one is complete.
-        format : {"graphml", "cx2", "csv", "parquet"}, optional
-            By default the suffix of `path`. "cx2" is the exchange format of Cytoscape, with the coordinates of the
-            variables; it and GraphML (written by networkx) include isolated variables. "csv" and "parquet" hold the
-            table of `edges`, followed by the indices of both variables.
-        class_name : str, optional
-            Write this class only. Otherwise a pair of variables has one edge for each class that has it, identified by
-            the edge attribute `class`.
-
-        Returns
-        -------
-        pathlib.Path
-            The file written.
-        """
-        return export(self, path, format, class_name)
-
-    def __str__(self) -> str:
-        return tables.summary(self)
+    __str__ = tables.summary
 
     def _repr_html_(self) -> str:
         return html_of(self)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components, dijkstra
 
+from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
 from jointglasso.data.checks import InputError
-from jointglasso.networks.betweenness import betweenness
 from jointglasso.networks.clusters import same_columns, same_counts
 from jointglasso.networks.edge_list import KINDS, as_objects
 
@@ -39,12 +41,29 @@ def edge_columns(networks: JointNetworks) -> dict[str, Any]:
     }
 
 
+def edges(networks: JointNetworks) -> pd.DataFrame:
+    """List the edges.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per pair of variables and class with a non-zero entry, sorted by pair and class. Columns
+        `variable1`, `variable2`, `class`, `precision`, `partial_correlation`, `kind` ("shared", "partly shared",
+        "specific"), `differential`, `stability` (NaN where unknown) and `certified` (False where unknown). With a
+        fused penalty also `same_in`, the classes in the cluster of equal value of the edge, and `same_certified`,
+        whether that cluster is certified.
+    """
+    import pandas as pd
+
+    return pd.DataFrame(edge_columns(networks))
+
+
 #: Maximum number of variables of a dense table.
 _MAX_DENSE = 5000
 
 
-def degree_frame(networks: JointNetworks) -> pd.DataFrame:
-    """Table of `JointNetworks.degrees`; missing values where a class lacks a variable."""
+def degrees(networks: JointNetworks) -> pd.DataFrame:
+    """Degrees of the variables: one row per variable, one column per class."""
     import pandas as pd
 
     index = pd.Index(networks.variable_names, name="variable", dtype=object)
@@ -54,8 +73,12 @@ def degree_frame(networks: JointNetworks) -> pd.DataFrame:
     return table.astype("Int64").mask(networks.absent.T)
 
 
-def predictability_frame(networks: JointNetworks) -> pd.DataFrame:
-    """Table of `JointNetworks.predictability`; missing values where a class lacks a variable."""
+def predictability(networks: JointNetworks) -> pd.DataFrame:
+    """Share of the variance of each variable that its neighbours explain, ``1 - 1 / (theta_jj sigma_jj)``.
+
+    Sigma is the inverse of the matrix whose edges are shown, so that a variable without edges has 0. One row per
+    variable, one column per class; missing where a matrix is not positive definite.
+    """
     import pandas as pd
 
     columns = [explained_variance(Theta) for Theta in networks.precision]
@@ -97,8 +120,28 @@ def require_dense(what: str, n_variables: int) -> None:
         )
 
 
-def partial_correlation_tables(networks: JointNetworks, class_name: str | None) -> Any:
-    """Tables of `JointNetworks.partial_correlations`."""
+def partial_correlations(networks: JointNetworks, class_name: str | None = None) -> Any:
+    """Partial correlations as labelled tables.
+
+    Parameters
+    ----------
+    class_name : str, optional
+        Return the table of this class only.
+
+    Returns
+    -------
+    dict of pandas.DataFrame by class, or one pandas.DataFrame
+        Symmetric, 1 on the diagonal, 0 for absent edges, NaN where the class lacks a variable.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> networks = jgl.JointNetworks([[[2.0, -0.8], [-0.8, 2.0]]], ["all"], ["a", "b"])
+    >>> networks.partial_correlations("all")
+         a    b
+    a  1.0  0.4
+    b  0.4  1.0
+    """
     import pandas as pd
 
     if networks.n_variables > _MAX_DENSE:
@@ -150,12 +193,29 @@ def summary(networks: JointNetworks) -> str:
     return "\n".join([head, *aligned(*summary_rows(networks))])
 
 
-def neighbour_table(networks: JointNetworks, position: int, rows: IntArray) -> pd.DataFrame:
-    """Edges `rows` of the variable at `position`, sorted by neighbour and class."""
+def neighbours(networks: JointNetworks, variable: str | int, class_name: str | None = None) -> pd.DataFrame:
+    """List the edges of one variable.
+
+    Parameters
+    ----------
+    variable : str or int
+        Name, or index where the name is not unique.
+    class_name : str, optional
+        Restrict to one class.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Column `variable` with the neighbour, and the columns of `edges` from `class` on.
+    """
     import pandas as pd
 
-    edges = networks.edge_list
-    other = np.where(edges.first[rows] == position, edges.second[rows], edges.first[rows])
+    edges, index = networks.edge_list, networks.position(variable)
+    mask = (edges.first == index) | (edges.second == index)
+    if class_name is not None:
+        mask &= edges.class_index == networks.class_index(class_name)
+    rows = np.flatnonzero(mask)
+    other = np.where(edges.first[rows] == index, edges.second[rows], edges.first[rows])
     order = np.lexsort((edges.class_index[rows], other))
     columns = {name: column[rows[order]] for name, column in edge_columns(networks).items()}
     del columns["variable1"], columns["variable2"]
@@ -181,8 +241,18 @@ def _jaccard(common: IntArray, size: IntArray) -> FloatArray:
     return np.divide(common, union, out=np.full(common.shape, np.nan), where=union > 0)
 
 
-def comparison(networks: JointNetworks) -> pd.DataFrame:
-    """Table of `JointNetworks.compare`."""
+def compare(networks: JointNetworks) -> pd.DataFrame:
+    """Compare all pairs of classes.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per pair of classes: `class1`, `class2`, the number of edges in both (`common`), in one of them
+        (`only_first`, `only_second`), those of both with different signs (`sign_flips`), and the Jaccard index
+        (`jaccard`), the ratio of common edges to edges in either, NaN when there are none. With a fused penalty
+        also the number of common edges of equal value (`same`), of edges in either of different value
+        (`different`), and of the certified ones among these (`same_certified`, `different_certified`).
+    """
     import pandas as pd
 
     common, flips, size = overlaps(networks)
@@ -205,8 +275,8 @@ def comparison(networks: JointNetworks) -> pd.DataFrame:
     )
 
 
-def jaccard_table(networks: JointNetworks) -> pd.DataFrame:
-    """Table of `JointNetworks.jaccard`."""
+def jaccard(networks: JointNetworks) -> pd.DataFrame:
+    """Jaccard index of the edge sets of all pairs of classes, as a symmetric table."""
     import pandas as pd
 
     names = list(networks.class_names)
@@ -214,8 +284,27 @@ def jaccard_table(networks: JointNetworks) -> pd.DataFrame:
     return pd.DataFrame(_jaccard(common, size), index=names, columns=names)
 
 
-def centrality_table(networks: JointNetworks) -> pd.DataFrame:
-    """Table of `JointNetworks.centrality`."""
+def centrality(networks: JointNetworks) -> pd.DataFrame:
+    """Centrality of each variable in each class.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per variable and class: `variable`, `class`, `degree` (number of neighbours), `strength` (sum of
+        |partial correlation|), `expected_influence` (sum of the partial correlations with their signs) and
+        `betweenness` (fraction of the shortest paths between other variables through the variable, with edge
+        lengths 1 / |partial correlation|).
+
+    Examples
+    --------
+    >>> import numpy as np, jointglasso as jgl
+    >>> chain = np.array([[2.0, -0.8, 0.0], [-0.8, 2.0, 0.4], [0.0, 0.4, 2.0]])
+    >>> jgl.JointNetworks([chain], ["all"], ["a", "b", "c"]).centrality()
+      variable class  degree  strength  expected_influence  betweenness
+    0        a   all       1       0.4                 0.4          0.0
+    1        b   all       2       0.6                 0.2          1.0
+    2        c   all       1       0.2                -0.2          0.0
+    """
     import pandas as pd
 
     p, K = networks.n_variables, networks.n_classes
@@ -239,3 +328,65 @@ def centrality_table(networks: JointNetworks) -> pd.DataFrame:
         }
     )
     return table if networks.absent is None else table[~networks.absent.T.ravel()].reset_index(drop=True)
+
+
+#: Relative difference below which two paths have one length, as in igraph.
+_PATH_TOLERANCE = 1e-10
+
+#: Sources that are treated at once, in arrays (sources, p).
+_SOURCES = 512
+
+
+def betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) -> FloatArray:
+    """Fraction (p,) of the shortest paths between two other variables that pass through each variable.
+
+    `first`, `second` and `length` (m,) are the ends and the lengths of the edges. By igraph where it is installed.
+    """
+    if len(first) == 0 or p < 3:
+        return np.zeros(p)
+    if find_spec("igraph") is not None:
+        igraph = require("igraph", "igraph")
+        graph = igraph.Graph(n=p, edges=np.column_stack([first, second]).tolist())
+        passing = np.array(graph.betweenness(weights=length.tolist()))
+    else:
+        passing = _brandes(p, first, second, length)
+    return passing * (2.0 / ((p - 1) * (p - 2)))
+
+
+def _brandes(p: int, first: IntArray, second: IntArray, length: FloatArray) -> FloatArray:
+    """Number of shortest paths through each variable, by the algorithm of Brandes for blocks of sources at once.
+
+    Step r treats the r-th nearest variable of every source.
+    """
+    edges = sparse.csr_array((np.tile(length, 2), (np.r_[first, second], np.r_[second, first])), shape=(p, p))
+    passing = np.zeros(p)
+    for start in range(0, p, _SOURCES):
+        sources = np.arange(start, min(start + _SOURCES, p))
+        distance = dijkstra(edges, indices=sources)
+        order = np.argsort(distance, axis=1, kind="stable")
+        n_paths, dependency = np.zeros(distance.shape), np.zeros(distance.shape)
+        n_paths[np.arange(len(sources)), sources] = 1.0
+        n_reached = np.isfinite(distance).sum(axis=1)
+        steps = range(int(n_reached.max()))
+        for rank in steps:
+            row, node, target = _successors(edges, distance, np.flatnonzero(n_reached > rank), order[:, rank])
+            n_paths[row, target] += n_paths[row, node]
+        for rank in reversed(steps[1:]):
+            row, node, target = _successors(edges, distance, np.flatnonzero(n_reached > rank), order[:, rank])
+            fraction = n_paths[row, node] / n_paths[row, target] * (1.0 + dependency[row, target])
+            dependency[np.arange(len(sources)), order[:, rank]] += np.bincount(row, fraction, len(sources))
+        passing += dependency.sum(axis=0)
+    return passing / 2.0
+
+
+def _successors(
+    edges: sparse.csr_array, distance: FloatArray, rows: IntArray, nodes: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Row, node and neighbour of the edges on which a shortest path leaves the node of each row."""
+    degree = np.diff(edges.indptr)[nodes[rows]]
+    row = np.repeat(rows, degree)
+    entry = np.arange(len(row)) + np.repeat(edges.indptr[nodes[rows]] - np.cumsum(degree) + degree, degree)
+    node, target = nodes[row], edges.indices[entry]
+    reached = distance[row, target]
+    on_path = np.abs(distance[row, node] + edges.data[entry] - reached) <= _PATH_TOLERANCE * reached
+    return row[on_path], node[on_path], target[on_path]

@@ -10,9 +10,8 @@ from jointglasso.data.checks import InputError, check_choice, check_nonnegative
 from jointglasso.penalties.base import PairPenalty
 from jointglasso.penalties.class_graph import complete_of, forest_of, read_class_graph
 from jointglasso.penalties.fused import FusedPenalty
-from jointglasso.penalties.group import GroupPenalty
+from jointglasso.penalties.group import GroupPenalty, MaximumPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
-from jointglasso.penalties.maximum import MaximumPenalty
 from jointglasso.penalties.missing_variables import MissingVariables, PartialClassPenalty
 
 #: Values of the `penalty` argument.

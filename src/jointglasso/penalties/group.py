@@ -1,14 +1,17 @@
-"""The group penalty of the paper's Eq. (3)-(4): ``phi(theta) = lambda1 |theta|_1 + lambda2 |theta|_2``."""
+"""Group penalties: that of the paper's Eq. (3)-(4), ``lambda1 |theta|_1 + lambda2 |theta|_2``, and the maximum penalty.
+
+The maximum penalty (l1/l-infinity group) is ``lambda1 |theta|_1 + lambda2 max_k |theta_k|``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.pair_types import Entries, GroupPair
+from jointglasso.kernels.pair_types import Entries, GroupPair, MaximumPair
 from jointglasso.penalties.base import UNIFORM, PairPenalty
 
 #: Relative rounding error of a sum of a few squares.
@@ -51,6 +54,11 @@ class GroupPenalty(PairPenalty):
     def scaled(self, factor: float) -> GroupPenalty:
         return GroupPenalty(factor * self.lambda1, factor * self.lambda2)
 
+    @staticmethod
+    def _power(excess: Any) -> Any:
+        """Terms of the sum that defines the dual ball: squares."""
+        return excess * excess
+
     def certified_zeros(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:
@@ -58,9 +66,9 @@ class GroupPenalty(PairPenalty):
         counts = np.diff(entries.start)
         factor = np.repeat(entries.factor, counts) if len(entries.factor) else 1.0
         largest = np.abs(u) + u_radius
-        over = np.maximum(largest - factor * self.lambda1, 0.0)
-        used = np.add.reduceat(over * over, entries.start[:-1]) if len(over) else over
-        budget = (self.lambda2 * entries.factor) ** 2 if len(entries.factor) else self.lambda2**2
+        over = self._power(np.maximum(largest - factor * self.lambda1, 0.0))
+        used = np.add.reduceat(over, entries.start[:-1]) if len(over) else over
+        budget = self._power(self._of_pairs(self.lambda2, entries.factor))
         ball = used * (1.0 + (1.0 + counts) * _ROUNDING) < budget
         return np.asarray((largest < factor * self.lambda1) | np.repeat(ball, counts))
 
@@ -68,10 +76,8 @@ class GroupPenalty(PairPenalty):
         # One expression, summed in class order, so that borderline pairs are decided consistently everywhere.
         used = np.zeros(rows.shape[0])
         for k in range(rows.shape[1]):
-            over = np.maximum(np.abs(rows[:, k]) - self._of_pairs(self.lambda1, factor), 0.0)
-            used += over * over
-        budget = self._of_pairs(self.lambda2, factor)
-        return np.asarray(used > budget * budget)
+            used += self._power(np.maximum(np.abs(rows[:, k]) - self._of_pairs(self.lambda1, factor), 0.0))
+        return np.asarray(used > self._power(self._of_pairs(self.lambda2, factor)))
 
     def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         joined = self.exceeds_lambda1(rows, factor) & self.violates_global_condition(rows, factor)[:, None]
@@ -97,9 +103,9 @@ class GroupPenalty(PairPenalty):
         """
         lambda1, lambda2 = (np.reshape(self._of_pairs(x, factor), (-1, 1)) for x in (self.lambda1, self.lambda2))
         largest = np.abs(u) + u_radius
-        over = np.maximum(largest - lambda1, 0.0) ** 2
+        over = self._power(np.maximum(largest - lambda1, 0.0))
         rounding = 1.0 + (1.0 + u.shape[1]) * _ROUNDING
-        budget = (lambda2 * lambda2).ravel()
+        budget = self._power(lambda2).ravel()
         small = ((largest < lambda1) | ~in_block).all(axis=1)
         zero = small | ((over * in_block).sum(axis=1) * rounding < budget)
         fits = over.sum(axis=1) * rounding <= budget
@@ -108,3 +114,30 @@ class GroupPenalty(PairPenalty):
 
     def _of_pairs(self, penalty: float, factor: FloatArray) -> FloatArray | float:
         return penalty if len(factor) == 0 else penalty * factor
+
+
+@dataclass(frozen=True)
+class MaximumPenalty(GroupPenalty):
+    """Penalty of Honorio and Samaras (2010): entries of a pair below the largest one cost lambda1 alone.
+
+    The dual ball is ``{u : sum_k (|u_k| - lambda1)_+ <= lambda2}``. Beside a non-zero entry a class is screened out
+    where ``|u_k| <= lambda1``, as with the group penalty.
+    """
+
+    name: ClassVar[str] = "maximum"
+    supports: ClassVar[frozenset[str]] = frozenset({"prox", "columns"})
+
+    @property
+    def pair(self) -> MaximumPair:  # type: ignore[override]
+        return MaximumPair(float(self.lambda1), float(self.lambda2))
+
+    def box_radius(self, n_classes: int) -> float:
+        return float(self.lambda1 + self.lambda2 / n_classes)
+
+    def scaled(self, factor: float) -> MaximumPenalty:
+        return MaximumPenalty(factor * self.lambda1, factor * self.lambda2)
+
+    @staticmethod
+    def _power(excess: Any) -> Any:
+        """Terms of the sum that defines the dual ball: the excesses themselves."""
+        return excess

@@ -2,13 +2,202 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from jointglasso._optional import is_from
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.data.checks import InputError
-from jointglasso.penalties.pair_input import Exceptions, read_pair_weights, read_triples
+from jointglasso.data.checks import InputError, InputTypeError, check_count
+
+#: Errors of this module are about one argument.
+wrong = partial(InputError, parameter="pair_weights")
+
+#: Sorted keys ``i * p + j``, i < j, and the weights, none of which is 1.
+Exceptions = tuple[IntArray, FloatArray]
+
+#: Rows of a dense array that are read at a time.
+_STRIP = 256
+
+#: Relative tolerance for two weights of one pair to count as equal up to rounding.
+_EQUAL_WEIGHTS = 1e-10
+
+
+def read_pair_weights(weights: Any, names: Sequence[str]) -> Exceptions:
+    """Read a (p, p) array or data frame, a sparse matrix, or a dict {(variable, variable): weight}."""
+    if isinstance(weights, Mapping):
+        return _from_dict(weights, names)
+    if sparse.issparse(weights):
+        return _from_sparse(weights, names)
+    if is_from(weights, "pandas") and weights.ndim == 2:
+        weights = _by_name(weights, names)
+    return _from_dense(weights, names)
+
+
+def read_triples(rows: Any, columns: Any, values: Any, n_variables: Any) -> Exceptions:
+    """Read three arrays: the indices of the two variables and the weight of each pair."""
+    p = check_count("n_variables", n_variables)
+    i, j = (_as_numbers(name, index) for name, index in (("rows", rows), ("columns", columns)))
+    weights = _as_weights(values)
+    if not i.shape == j.shape == weights.shape or i.ndim != 1:
+        raise InputError(
+            f"rows, columns and values have shapes {i.shape}, {j.shape} and {weights.shape}: give three lists of equal "
+            "length.",
+            "values",
+        )
+    names = range(p)
+    for index in (i, j):
+        outside = np.flatnonzero((index < 0) | (index >= p))
+        if len(outside):
+            raise _out_of_range(index[outside[0]], p)
+    diagonal = np.flatnonzero(i == j)
+    if len(diagonal):
+        raise _not_a_pair(names[i[diagonal[0]]])
+    return _canonical(i, j, weights, names)
+
+
+def _from_dict(weights: Mapping[Any, Any], names: Sequence[str]) -> Exceptions:
+    number_of = {name: position for position, name in enumerate(names)}
+    i, j = np.empty(len(weights), dtype=np.int64), np.empty(len(weights), dtype=np.int64)
+    values = np.empty(len(weights))
+    for position, (pair, weight) in enumerate(weights.items()):
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise InputTypeError(
+                f"The keys of pair_weights must be pairs of variables (name or number), not {pair!r}.", "pair_weights"
+            )
+        if isinstance(weight, bool) or not isinstance(weight, Real):
+            raise InputTypeError(f"The pair weight of {pair!r} must be a number >= 0, not {weight!r}.", "pair_weights")
+        i[position], j[position] = (_number_of(variable, number_of) for variable in pair)
+        if i[position] == j[position]:
+            raise _not_a_pair(names[i[position]])
+        values[position] = weight
+    return _canonical(i, j, values, names)
+
+
+def _number_of(variable: Any, number_of: dict[str, int]) -> int:
+    if isinstance(variable, Integral):
+        number = int(variable)
+        if not 0 <= number < len(number_of):
+            raise _out_of_range(number, len(number_of))
+        return number
+    if variable not in number_of:
+        raise InputError(
+            f"pair_weights names the variable {variable!r}, which the data does not have.",
+            "pair_weights",
+            variable=str(variable),
+        )
+    return number_of[variable]
+
+
+def _from_sparse(matrix: Any, names: Sequence[str]) -> Exceptions:
+    """Stored entries, zeros included, of either triangle or both; the diagonal is ignored."""
+    _require_shape(matrix.shape, len(names))
+    entries = sparse.coo_array(matrix)
+    i, j = (index.astype(np.int64) for index in entries.coords)
+    key = i * len(names) + j
+    sorted_key = np.sort(key)
+    twice = np.flatnonzero(np.diff(sorted_key) == 0)
+    if len(twice):
+        a, b = divmod(int(sorted_key[twice[0]]), len(names))
+        raise wrong(
+            f"pair_weights stores the pair {names[a]!r}, {names[b]!r} twice at the same place: call sum_duplicates() "
+            "first, or leave one out."
+        )
+    off = i != j
+    return _canonical(i[off], j[off], _as_weights(entries.data)[off], names)
+
+
+def _from_dense(weights: Any, names: Sequence[str]) -> Exceptions:
+    """Both triangles of an array, in strips of rows; the diagonal is ignored."""
+    V = _as_weights(weights)
+    p = len(names)
+    _require_shape(V.shape, p)
+    keys, values = [], []
+    for top in range(0, p, _STRIP):
+        strip = slice(top, min(top + _STRIP, p))
+        upper, mirrored = V[strip, top:], V[top:, strip].T
+        # NaN compares unequal to 1, so that every NaN enters the list and is refused by `_canonical`.
+        i, j = np.nonzero((upper != 1.0) | (mirrored != 1.0))
+        i, j = i[j > i], j[j > i]
+        both = np.concatenate([i, i]) + top, np.concatenate([j, j]) + top
+        key, value = _canonical(*both, np.concatenate([upper[i, j], mirrored[i, j]]), names, "is not symmetric at")
+        keys.append(key)
+        values.append(value)
+    return np.concatenate(keys), np.concatenate(values)
+
+
+def _by_name(frame: Any, names: Sequence[str]) -> Any:
+    """Values of a data frame with rows and columns in the order of the variables."""
+    rows, columns = [str(name) for name in frame.index], [str(name) for name in frame.columns]
+    if sorted(rows) != sorted(names) or sorted(columns) != sorted(names):
+        raise wrong("The rows and columns of pair_weights must be named by the variables of the data, each once.")
+    row, column = ({name: index for index, name in enumerate(labels)} for labels in (rows, columns))
+    return frame.to_numpy()[np.ix_([row[name] for name in names], [column[name] for name in names])]
+
+
+def _canonical(
+    i: IntArray, j: IntArray, values: FloatArray, names: Sequence[Any], conflict: str = "gives two weights to the pair"
+) -> Exceptions:
+    """Sort by pair, merge duplicates with equal weights, and drop weights of 1."""
+    bad = np.flatnonzero(~(values >= 0.0))
+    if len(bad):
+        a, b = names[i[bad[0]]], names[j[bad[0]]]
+        raise wrong(
+            f"The pair weight of {a!r}, {b!r} is {values[bad[0]]:g}; it must be a number >= 0, or inf to forbid the "
+            "edge."
+        )
+    key = np.minimum(i, j) * len(names) + np.maximum(i, j)
+    order = np.argsort(key, kind="stable")
+    key, values = key[order], values[order]
+    repeated = np.flatnonzero(np.diff(key) == 0)
+    one, other = values[repeated], values[repeated + 1]
+    with np.errstate(invalid="ignore"):
+        differ = repeated[(one != other) & (np.abs(one - other) > _EQUAL_WEIGHTS * np.minimum(one, other))]
+    if len(differ):
+        a, b = divmod(int(key[differ[0]]), len(names))
+        raise wrong(
+            f"pair_weights {conflict} {names[a]!r}, {names[b]!r} ({values[differ[0]]:g} and "
+            f"{values[differ[0] + 1]:g}): give one weight to each pair."
+        )
+    exceptional = np.flatnonzero((np.diff(key, prepend=-1) != 0) & (values != 1.0))
+    return key[exceptional], values[exceptional]
+
+
+def _as_weights(values: Any) -> FloatArray:
+    if np.iscomplexobj(values):
+        raise InputTypeError("pair_weights holds complex numbers: weights are real numbers >= 0.", "pair_weights")
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            "pair_weights must be an array (p, p), a sparse matrix, a dict {(variable, variable): weight} or "
+            f"PairWeights, not {type(values).__name__} {values!r}.",
+            "pair_weights",
+        ) from None
+
+
+def _as_numbers(name: str, values: Any) -> IntArray:
+    numbers = np.asarray(values)
+    if numbers.size and not np.issubdtype(numbers.dtype, np.integer):
+        raise InputTypeError(f"{name} must hold the numbers of variables, not {numbers.dtype}.", name)
+    return numbers.astype(np.int64)
+
+
+def _require_shape(shape: tuple[int, ...], p: int) -> None:
+    if tuple(shape) != (p, p):
+        raise wrong(f"pair_weights has shape {tuple(shape)}, but there are {p} variables: give shape ({p}, {p}).")
+
+
+def _out_of_range(number: Any, p: int) -> ValueError:
+    return wrong(f"pair_weights names variable number {number}, but the {p} variables are numbered 0 to {p - 1}.")
+
+
+def _not_a_pair(name: Any) -> ValueError:
+    return wrong(f"pair_weights holds the pair of {name!r} with itself: the diagonal has no pair weight, leave it out.")
 
 
 class PairWeights:

@@ -1,14 +1,27 @@
-"""Figures of networks, solutions, model selection and inference; each function returns a matplotlib Figure."""
+"""Figures of networks, solutions, model selection and inference; each function returns a matplotlib Figure.
+
+Examples
+--------
+Those of the functions continue these lines:
+
+>>> import numpy as np
+>>> import jointglasso as jgl
+>>> rng = np.random.default_rng(0)
+>>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+>>> X[:, 1] += X[:, 0]
+>>> chosen = jgl.select(X, y)
+>>> stability = jgl.edge_stability(X, y, lambda1=0.3, lambda2=0.1, n_subsamples=4, random_state=0)
+>>> networks = jgl.JointNetworks.from_solution(chosen.solution, stability=stability.frequencies)
+"""
 
 from jointglasso.plots.adjacency import plot_adjacency
 from jointglasso.plots.curves import plot_component_curve, plot_convergence, plot_path
 from jointglasso.plots.degrees import plot_centrality, plot_degrees
 from jointglasso.plots.differences import plot_differences
-from jointglasso.plots.edge_stability import plot_stability
 from jointglasso.plots.inference import plot_bootstrap, plot_intervals, plot_q_values, plot_volcano
 from jointglasso.plots.network import plot_networks
 from jointglasso.plots.over_time import plot_edge_clusters, plot_over_time
-from jointglasso.plots.selection import plot_selection
+from jointglasso.plots.selection import plot_selection, plot_stability
 
 __all__ = [
     "plot_adjacency",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.data.checks import InputError
 from jointglasso.networks import JointNetworks
-from jointglasso.plots.canvas import INK, finish, name_cells, panels, plain
+from jointglasso.plots.canvas import INK, SavePath, colour_bar, finish, name_cells, panels, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +33,7 @@ def plot_adjacency(
     partition: Partition | None = None,
     *,
     isolated: bool = False,
-    path: str | os.PathLike[str] | None = None,
+    path: SavePath = None,
 ) -> Figure:
     """Draw the partial correlations of each class as a matrix ordered by blocks.
 
@@ -86,9 +85,7 @@ def plot_adjacency(
     if labels is not None and len(order):
         patch = require("matplotlib.patches", "plots").Patch(facecolor="#E9E9E9", label="same block in the screening")
         figure.legend(handles=[patch], loc="outside lower center", frameon=False, fontsize=8)
-    bar = figure.colorbar(image, ax=figure.axes, shrink=0.6, aspect=30, pad=0.02)
-    bar.set_label("partial correlation", fontsize=8)
-    bar.ax.tick_params(labelsize=7)
+    colour_bar(figure, image, figure.axes, "partial correlation", 8, shrink=0.6, aspect=30)
     return finish(figure, path)
 
 

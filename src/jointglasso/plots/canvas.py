@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from jointglasso.networks import JointNetworks
 
+#: File to save a figure to, or None.
+SavePath = str | os.PathLike[str] | None
+
 #: Colours that are distinct for all kinds of colour vision (Okabe and Ito).
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
@@ -68,6 +71,19 @@ def class_style(k: int, n_classes: int) -> tuple[Any, str]:
     return colours(k / (n_classes - 1) * 0.95), CLASS_MARKERS[k % len(CLASS_MARKERS)]
 
 
+def legend_of_classes(figure: Figure, axes: Any, n_classes: int) -> None:
+    """Legend of the classes drawn in a panel, below the figure."""
+    handles = axes.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=min(6, n_classes), frameon=False, fontsize=8)
+
+
+def colour_bar(figure: Figure, image: Any, axes: Any, label: str, size: float = 9, **options: float) -> None:
+    """Colour bar beside panels."""
+    bar = figure.colorbar(image, ax=axes, pad=0.02, **options)
+    bar.set_label(label, fontsize=size)
+    bar.ax.tick_params(labelsize=7)
+
+
 def say(axes: Any, text: str) -> None:
     """Centred text in a panel without data."""
     axes.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=axes.transAxes)
@@ -92,7 +108,7 @@ def plain(text: str) -> str:
     return f"\u200b{shown}" if shown.startswith("_") else shown
 
 
-def finish(figure: Figure, path: str | os.PathLike[str] | None, dpi: int = 200) -> Figure:
+def finish(figure: Figure, path: SavePath, dpi: int = 200) -> Figure:
     """Save the figure atomically if `path` is given, in the format of its suffix, and return the figure."""
     if path is None:
         return figure

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from jointglasso.plots.canvas import (
     PALE,
     PURPLE,
     VERMILION,
+    SavePath,
     class_style,
     finish,
     new_figure,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from jointglasso.solution import Solution
 
 
-def plot_convergence(solution: Solution, *, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_convergence(solution: Solution, *, path: SavePath = None) -> Figure:
     """Draw the objective and the duality gap against the iteration.
 
     Parameters
@@ -51,15 +51,7 @@ def plot_convergence(solution: Solution, *, path: str | os.PathLike[str] | None 
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
-    >>> source = jgl.SampleCovariance.from_labels(X, y)
-    >>> figure = jgl.plots.plot_convergence(jgl.solve(source, 0.01, 0.01, solver="admm"))
-    >>> len(figure.axes) > 0
-    True
+    >>> figure = jgl.plots.plot_convergence(chosen.solution)
     """
     figure = new_figure(8.0, 3.2)
     left_ax, right_ax = figure.subplots(1, 2)
@@ -97,7 +89,7 @@ def _draw_log(ax: Any, steps: Any, values: FloatArray, colour: str, marker: str,
         )  # fmt: skip
 
 
-def plot_component_curve(curve: Any, *, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_component_curve(curve: Any, *, path: SavePath = None) -> Figure:
     """Draw block sizes, number of edges and cost of the screened problem against lambda1.
 
     Parameters
@@ -159,7 +151,7 @@ def plot_path(
     *,
     class_name: str | None = None,
     top: int = 12,
-    path: str | os.PathLike[str] | None = None,
+    path: SavePath = None,
 ) -> Figure:
     """Draw the number of edges and the partial correlations along a path of penalties.
 

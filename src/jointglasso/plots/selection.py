@@ -1,25 +1,39 @@
-"""Scores of model selection over the grid of penalties."""
+"""Scores of model selection over the grid of penalties, and selection frequencies of the edges."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray
-from jointglasso.data.checks import InputError
-from jointglasso.plots.canvas import INK, PALE, VERMILION, class_style, finish, new_figure, tidy
+from jointglasso.data.checks import InputError, check_count
+from jointglasso.networks import JointNetworks
+from jointglasso.plots.canvas import (
+    INK,
+    PALE,
+    VERMILION,
+    SavePath,
+    class_style,
+    colour_bar,
+    finish,
+    legend_of_classes,
+    new_figure,
+    pair_names,
+    plain,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 #: Number of lines that can be told apart.
 MAX_LINES = 5
 
 
-def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -> Figure:
+def plot_selection(result: Any, *, path: SavePath = None) -> Figure:
     """Draw the score of every pair of penalties and mark the chosen one.
 
     Parameters
@@ -38,14 +52,7 @@ def plot_selection(result: Any, *, path: str | os.PathLike[str] | None = None) -
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
-    >>> figure = jgl.plots.plot_selection(jgl.select(X, y))
-    >>> len(figure.axes) > 0
-    True
+    >>> figure = jgl.plots.plot_selection(chosen)
     """
     table = result.table
     missing = [name for name in ("lambda1", "lambda2", "score") if name not in table]
@@ -82,9 +89,7 @@ def _draw_grid(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int,
     cells = np.full((len(y), len(x)), np.nan)
     cells[row, column] = score
     image = ax.pcolormesh(np.ma.masked_invalid(cells), cmap="viridis", edgecolors="white", linewidth=0.3)
-    bar = figure.colorbar(image, ax=ax, pad=0.02)
-    bar.set_label(criterion, fontsize=9)
-    bar.ax.tick_params(labelsize=7)
+    colour_bar(figure, image, ax, criterion)
     _mark(ax, column[best] + 0.5, row[best] + 0.5)
     for axis, values in ((ax.xaxis, x), (ax.yaxis, y)):
         shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), 8)).round().astype(np.int64))
@@ -131,9 +136,7 @@ def _draw_map(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int, 
         total[drawn], fraction[drawn], c=excess[drawn], norm=colours, cmap="viridis_r", s=70, edgecolor="white"
     )
     ax.plot(total[~drawn], fraction[~drawn], "x", color=PALE, markersize=5)
-    bar = figure.colorbar(points, ax=ax, pad=0.02)
-    bar.set_label(f"{criterion} above the smallest", fontsize=9)
-    bar.ax.tick_params(labelsize=7)
+    colour_bar(figure, points, ax, f"{criterion} above the smallest")
     ax.set_xscale("log")
     formatter = require("matplotlib.ticker", "plots").StrMethodFormatter("{x:.2g}")
     ax.xaxis.set_major_formatter(formatter)
@@ -149,3 +152,62 @@ def _mark(ax: Any, x: float, y: float) -> None:
     ax.plot(
         x, y, marker="*", markersize=15, color=VERMILION, markeredgecolor="white", linestyle="none", zorder=5
     )  # fmt: skip
+
+
+#: Conventional threshold on the selection frequency of a stable edge.
+STABLE = 0.75
+
+
+def plot_stability(networks: JointNetworks, *, top: int = 25, path: SavePath = None) -> Figure:
+    """Draw the selection frequencies of the edges.
+
+    Parameters
+    ----------
+    networks : JointNetworks
+        Networks with selection frequencies, such as
+        ``JointNetworks.from_solution(solution, stability=edge_stability(...).frequencies)``.
+    top : int, default 25
+        Number of pairs to list, the strongest.
+    path : str or path, optional
+        File to save the figure to; the suffix determines the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left selection frequency against absolute partial correlation of every edge, right the strongest pairs; the
+        dotted line is at 75 %.
+
+    Examples
+    --------
+    >>> figure = jgl.plots.plot_stability(networks)
+    """
+    if not networks.has_stability:
+        raise InputError(
+            "The networks have no stability: give stability= to JointNetworks, see edge_stability.", "networks"
+        )
+    edges = networks.edge_list
+    chosen = np.argsort(-edges.strength_of_pair, kind="stable")[: check_count("top", top)]
+    figure = new_figure(9.5, 1.6 + 0.2 * max(10, len(chosen)))
+    left_ax, right_ax = figure.subplots(1, 2, width_ratios=(1, 1.1))
+    for k, name in enumerate(networks.class_names):
+        colour, marker = class_style(k, networks.n_classes)
+        in_class = edges.class_index == k
+        style: dict[str, Any] = {"color": colour, "marker": marker, "linewidths": 0}
+        strength = np.abs(edges.partial_correlation[in_class])
+        left_ax.scatter(strength, networks.edge_stability[in_class], s=14, alpha=0.6, label=plain(name), **style)
+        rows = np.flatnonzero(in_class & np.isin(edges.pair, chosen))
+        rank = np.empty(max(1, edges.n_pairs))
+        rank[chosen] = np.arange(len(chosen))[::-1]
+        right_ax.scatter(networks.edge_stability[rows], rank[edges.pair[rows]], s=20, alpha=0.85, **style)
+    left_ax.set(xlabel="|partial correlation|", ylabel="selection frequency", ylim=(-0.03, 1.03))
+    left_ax.axhline(STABLE, color=INK, linestyle=":", linewidth=1)
+    right_ax.axvline(STABLE, color=INK, linestyle=":", linewidth=1)
+    right_ax.set_yticks(np.arange(len(chosen))[::-1], pair_names(networks, chosen), fontsize=7)
+    right_ax.set(xlabel="selection frequency", xlim=(-0.03, 1.03))
+    right_ax.set_title(f"the {len(chosen)} strongest pairs", fontsize=9, color=INK)
+    right_ax.grid(axis="y", color="#EEEEEE", linewidth=0.6)
+    for ax in (left_ax, right_ax):
+        tidy(ax)
+    right_ax.tick_params(axis="y", labelsize=7, length=0)
+    legend_of_classes(figure, left_ax, networks.n_classes)
+    return finish(figure, path)

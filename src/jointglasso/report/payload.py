@@ -9,10 +9,10 @@ import numpy as np
 
 from jointglasso.data.checks import InputError
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.checks import check_edge_matrices
 from jointglasso.networks.clusters import compared_pairs
 from jointglasso.networks.communities import node_groups
 from jointglasso.networks.edge_list import EdgeList, lookup
+from jointglasso.networks.joint import check_edge_matrices
 from jointglasso.networks.layout import common_layout
 from jointglasso.report.inference_cards import (
     RATE,

@@ -13,12 +13,17 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from jointglasso import __version__
+from jointglasso._display import SHOWN, ReprMixin, as_frame
 from jointglasso._files import atomic_text
 from jointglasso.data.checks import InputError, InputTypeError
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
-from jointglasso.report.payload import make_payload
+from jointglasso.networks.tables import summary_rows
+from jointglasso.report.payload import READABLE, make_payload, network_payload
+from jointglasso.selection import SelectionResult
 from jointglasso.solution import Solution
 
 #: Parts of the script of the page, in order of dependence.
@@ -171,3 +176,57 @@ def _part(name: str) -> str:
 def _digest(text: str) -> str:
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+#: Height of the frame in pixels.
+HEIGHT = 520
+
+
+def html_of(result: Any) -> str:
+    """HTML with table and networks of a Solution, JointNetworks, SelectionResult or instance of `ReprMixin`."""
+    if isinstance(result, ReprMixin):
+        networks = result._networks()
+        shown = "".join(map(_part_html, result._parts()))
+        return f"<div>{shown}{'' if networks is None else _frame(networks)}</div>"
+    lines: list[str] = []
+    if isinstance(result, SelectionResult):
+        lines += str(result.explain()).splitlines()[:2]
+        result = result.solution
+    if isinstance(result, Solution):
+        certificate = result.certificate
+        lines.append(
+            f"{result.status} Relative gap {certificate.relative_gap:.1e}; "
+            f"{certificate.edges_present:,} edges certified present, "
+            f"{certificate.edges_absent:,} absent, {certificate.edges_undetermined:,} undecided."
+        )
+        result = JointNetworks.from_solution(result)
+    header, rows = summary_rows(result)
+    table = dict(zip(header, zip(*rows, strict=True), strict=True))
+    words = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
+    return f"<div>{words}{_part_html(table, len(rows))}{_frame(result)}</div>"
+
+
+def _part_html(part: Any, max_rows: int = SHOWN) -> str:
+    """A sentence, or the first rows of a table."""
+    if isinstance(part, str):
+        return f"<div>{html.escape(part)}</div>"
+    table = as_frame(part)
+    more = f"<div>... {len(table) - max_rows:,} more</div>" if len(table) > max_rows else ""
+    text: str = table.head(max_rows).to_html(index=False, border=0, float_format=lambda value: f"{value:.3g}")
+    return text + more
+
+
+def _frame(networks: JointNetworks) -> str:
+    """Frame with the networks of the strongest pairs, or a sentence where no edges exist."""
+    joined = networks.strongest(READABLE)
+    connected = np.flatnonzero(joined.degree_table.sum(axis=1))
+    if len(connected) == 0:
+        return "<div>No edges.</div>"
+    part = joined.subnetwork(connected)
+    left_out = networks.edge_list.n_pairs - part.edge_list.n_pairs
+    note = f"<div>The {READABLE} strongest pairs; {left_out:,} weaker ones are not shown.</div>" if left_out else ""
+    page = fill_page({**network_payload(part), "compact": True})
+    return (
+        f'{note}<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts allow-downloads" '
+        f'style="width:100%;height:{HEIGHT}px;border:0"></iframe>'
+    )

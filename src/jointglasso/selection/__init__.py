@@ -1,6 +1,6 @@
 """Choosing the penalties, and how far the edges can be trusted."""
 
-from jointglasso.screening.largest import lambda_max
+from jointglasso.screening.curve import lambda_max
 from jointglasso.selection.criteria import aic, bic, ebic, jbic
 from jointglasso.selection.grids import LambdaGrid, lambda_grid
 from jointglasso.selection.relaxed import refit

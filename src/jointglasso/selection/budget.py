@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -15,11 +14,11 @@ from jointglasso._memory import available_memory
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import check_weights
-from jointglasso.engine import plan
-from jointglasso.problem import PROBLEM, make_problem
+from jointglasso.engine import SolveOptions
+from jointglasso.engine.methods import choose_method
+from jointglasso.engine.planning import plan_problem
 from jointglasso.screening.curve import drawn_covariances, reachable_floor
 from jointglasso.screening.pairs import known_pairs
-from jointglasso.selection.grids import of_problem
 
 #: Up to this number of variables every point is solved.
 _SMALL = 1000
@@ -35,32 +34,29 @@ _N_DRAWN = 200_000
 
 
 @contextmanager
-def scanned_once(source: CovarianceSource, options: dict[str, Any]) -> Iterator[None]:
+def scanned_once(source: CovarianceSource, options: SolveOptions) -> Iterator[None]:
     """Scan the covariances once for all plans and solves inside the context (more than `_SMALL` variables).
 
     The scan lists the pairs that fit into 5 % of the memory, `_MAX_LISTED` at most; penalties below the threshold that
     this implies scan again.
     """
-    if source.n_variables <= _SMALL or options.get("pair_weights") is not None or options.get("screening") == "none":
+    if source.n_variables <= _SMALL or options.pair_weights is not None or options.screening == "none":
         yield
         return
-    memory_budget = options.get("max_memory") or available_memory() or np.inf
-    w = check_weights(options.get("weights"), source.class_names, source.sample_sizes)
+    memory_budget = options.max_memory or available_memory() or np.inf
+    w = check_weights(options.weights, source.class_names, source.sample_sizes)
     floor = reachable_floor(
         source, w, None, int(min(_MAX_LISTED, 0.05 * memory_budget / (17.0 + 9.0 * source.n_classes)))
     )
-    with known_pairs(source, make_problem(source, floor, 0.0, **of_problem(options)).penalty, w):
+    with known_pairs(source, options.problem(source, floor, 0.0).penalty, w):
         yield
 
 
 class Budget:
     """Checks by its plan whether a point fits into memory and into `max_seconds` per solve (None: no limit)."""
 
-    def __init__(self, source: CovarianceSource, max_seconds: float | None, options: dict[str, Any]) -> None:
-        self._source = source
-        self._max_seconds = max_seconds
-        self._max_memory = options.get("max_memory")
-        self._options = {name: options[name] for name in (*PROBLEM, "screening") if name in options}
+    def __init__(self, source: CovarianceSource, max_seconds: float | None, options: SolveOptions) -> None:
+        self._source, self._max_seconds, self._options = source, max_seconds, options
         self._drawn_maxima = self._draw_maxima() if source.n_variables > _SMALL else None
 
     def why_infeasible(self, lambda1: float, lambda2: float) -> str:
@@ -71,8 +67,10 @@ class Budget:
         n_pairs = (1.0 - np.searchsorted(self._drawn_maxima, lambda1) / len(self._drawn_maxima)) * p * (p - 1) / 2
         if n_pairs > _MAX_PAIRS:
             return "too many pairs above lambda1"
-        estimate = plan(self._source, lambda1, lambda2, **self._options)
-        memory_budget = available_memory() if self._max_memory is None else self._max_memory
+        options = self._options
+        problem = options.problem(self._source, lambda1, lambda2)
+        estimate = plan_problem(problem, options.screening, choose_method("auto"))
+        memory_budget = available_memory() if options.max_memory is None else options.max_memory
         if memory_budget is not None and estimate.memory > 0.8 * memory_budget:
             return "memory"
         if self._max_seconds is not None and estimate.seconds > self._max_seconds:
@@ -82,7 +80,7 @@ class Budget:
     def _draw_maxima(self) -> FloatArray:
         """``max_k w_k |S_k,ij|`` of `_N_DRAWN` random pairs, in increasing order."""
         source = self._source
-        w = check_weights(self._options.get("weights"), source.class_names, source.sample_sizes)
+        w = check_weights(self._options.weights, source.class_names, source.sample_sizes)
         return np.sort(np.abs(drawn_covariances(source, w, _N_DRAWN)).max(axis=1))
 
 

@@ -16,11 +16,11 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError
-from jointglasso.data.dense import DenseCovariance
 from jointglasso.data.missing import effective_sizes
 from jointglasso.data.prepare import Preparation, PreparedSamples
 from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples
+from jointglasso.data.source import DenseCovariance
 from jointglasso.engine import solve
 from jointglasso.errors import argument
 from jointglasso.selection.relaxed import refit

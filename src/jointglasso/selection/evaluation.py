@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
-from jointglasso.engine import solve
+from jointglasso.engine import SolveOptions, solve_with
 from jointglasso.selection.criteria import GraphSize, model_complexity, sample_sizes
 from jointglasso.selection.likelihood import deviances
 from jointglasso.selection.relaxed import relaxed_deviances
@@ -68,14 +68,14 @@ class Evaluator(ABC):
         Name of the criterion in messages.
     parts : list of (CovarianceSource, Any)
         Covariances solved at each point, with the data that scoring needs (held-out samples, or None).
-    options : dict
+    options : SolveOptions
         Options of the solves.
     """
 
     tie = 0.0
     """Scores that differ by at most this are ties."""
 
-    def __init__(self, name: str, parts: Sequence[tuple[CovarianceSource, Any]], options: dict[str, Any]) -> None:
+    def __init__(self, name: str, parts: Sequence[tuple[CovarianceSource, Any]], options: SolveOptions) -> None:
         self.name, self.options = name, options
         self.parts: list[Any] = list(parts)
 
@@ -116,14 +116,14 @@ def solve_point(
     lambda1: float,
     lambda2: float,
     before: Solution | None,
-    options: dict[str, Any],
+    options: SolveOptions,
     part: str = "all",
 ) -> Solution:
     """Solve from a warm start; with the option ``checkpoint``, in a subfolder per point and part."""
-    folder = options.get("checkpoint")
+    folder = options.checkpoint
     if folder is not None:
-        options = {**options, "checkpoint": Path(folder) / f"{lambda1:.9g}-{lambda2:.9g}-{part}"}
-    return solve(source, lambda1, lambda2, warm_start=before, **options)
+        folder = Path(folder) / f"{lambda1:.9g}-{lambda2:.9g}-{part}"
+    return solve_with(source, lambda1, lambda2, replace(options, warm_start=before, checkpoint=folder))
 
 
 class Information(Evaluator):
@@ -132,7 +132,7 @@ class Information(Evaluator):
     tie = TIE
 
     def __init__(
-        self, source: CovarianceSource, criterion: str, gamma: float, relaxed: bool, options: dict[str, Any]
+        self, source: CovarianceSource, criterion: str, gamma: float, relaxed: bool, options: SolveOptions
     ) -> None:
         extended = {"ebic": "extended BIC", "jbic": "joint extended BIC"}
         name = f"{extended[criterion]} (gamma={gamma:g})" if criterion in extended else criterion.upper()

@@ -9,7 +9,7 @@ Danaher, Wang and Witten: *strength* ``lambda1 + lambda2 / sqrt(2)`` and *simila
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,8 @@ from jointglasso.data.checks import (
     check_weights,
 )
 from jointglasso.errors import argument
-from jointglasso.screening.largest import lambda_max
+from jointglasso.problem import ProblemOptions
+from jointglasso.screening.curve import largest_penalties
 
 #: omega = lambda2 / (lambda1 + lambda2) of the columns: 0 decouples the classes, 1 gives them one common support.
 OMEGAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -131,10 +132,8 @@ class LambdaGrid(ReprMixin):
         return cls(lambda1[order], lambda2[order], column[order])
 
 
-def as_grid(grid: Any, source: CovarianceSource | None = None, solve: Mapping[str, Any] | None = None) -> LambdaGrid:
-    """Return a LambdaGrid unchanged, convert a list of points, or make the default grid of a source."""
-    if grid is None and source is not None:
-        return lambda_grid(source, **of_problem(solve or {}))
+def as_grid(grid: Any) -> LambdaGrid:
+    """Return a LambdaGrid unchanged, or convert a list of points."""
     return grid if isinstance(grid, LambdaGrid) else LambdaGrid.from_points(grid)
 
 
@@ -179,19 +178,29 @@ def lambda_grid(
     >>> [(round(lambda1, 3), lambda2) for lambda1, lambda2 in grid]
     [(0.5, 0.0), (0.158, 0.0), (0.05, 0.0)]
     """
-    source = as_source(S)
-    n_lambdas = check_count("n_lambdas", n_lambdas)
+    problem = ProblemOptions(penalty, class_graph, weights, pair_weights=pair_weights)
+    return grid_for(as_source(S), problem, n_lambdas, ratios, min_ratio)
+
+
+def grid_for(
+    source: CovarianceSource,
+    problem: ProblemOptions,
+    n_lambdas: int | None = None,
+    ratios: Sequence[float] | None = None,
+    min_ratio: float | None = None,
+) -> LambdaGrid:
+    """`lambda_grid` with the options of the problem as one object."""
+    n_lambdas = check_count("n_lambdas", 10 if n_lambdas is None else n_lambdas)
     if min_ratio is not None and not check_positive("min_ratio", min_ratio) < 1.0:
         raise InputError(f"{argument('min_ratio', min_ratio)} must be below 1.", "min_ratio")
     if ratios is None:  # only the group penalty makes zeros without lambda1
-        ratios = RATIOS if penalty == "group" else RATIOS[:-1]
+        ratios = RATIOS if problem.penalty == "group" else RATIOS[:-1]
     directions = _directions(ratios if source.n_classes > 1 else list(ratios)[:1])
-    problem = {"weights": weights, "pair_weights": pair_weights, "penalty": penalty, "class_graph": class_graph}
-    largest = lambda_max(source, directions, **problem) * _ROUNDING
+    largest = largest_penalties(source, directions, problem) * _ROUNDING
     # With all covariances zero, graphs are empty at every penalty and any positive value serves.
     largest = np.where(largest > 0, largest, 1.0)
     if min_ratio is None:
-        noise = noise_level(source, weights)
+        noise = noise_level(source, problem.weights)
         smallest = _MIN_RATIO * largest if noise is None else np.minimum(noise, 0.5 * largest)
     else:
         smallest = min_ratio * largest
@@ -201,11 +210,6 @@ def lambda_grid(
         (scaled * directions[:, 1:]).ravel(),
         np.repeat(np.arange(len(directions)), n_lambdas),
     )
-
-
-def of_problem(solve: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of `solve` that define the problem (not the algorithm)."""
-    return {name: solve[name] for name in ("weights", "pair_weights", "penalty", "class_graph") if name in solve}
 
 
 def noise_level(source: CovarianceSource, weights: Any) -> float | None:

@@ -14,10 +14,11 @@ from sklearn.utils import check_random_state
 from jointglasso._typing import IntArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError, check_count
-from jointglasso.data.dependence import warn_if_dependent
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, read_samples
+from jointglasso.data.windows import warn_if_dependent
+from jointglasso.engine import SolveOptions
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 
@@ -76,7 +77,7 @@ class Resamples:
     samples: Samples
     preparation: Preparation
     lambdas: tuple[float, float]
-    options: dict[str, Any]
+    options: SolveOptions
 
 
 def stratified_folds(sizes: Sizes, n_folds: int, random_state: Any, *, shuffle: bool = True) -> list[Part]:

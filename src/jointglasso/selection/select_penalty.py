@@ -22,21 +22,21 @@ from jointglasso.data.checks import (
     known_arguments,
 )
 from jointglasso.data.prepare import Preparation
-from jointglasso.engine import solve
+from jointglasso.engine import SolveOptions, solve
 from jointglasso.errors import argument
-from jointglasso.screening.largest import lambda_max
+from jointglasso.screening.curve import largest_penalties
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
 from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, check_gamma, single_edge_rate
 from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
-from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, noise_level, of_problem
-from jointglasso.selection.held_out import choose_relaxation
+from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, grid_for, noise_level
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampled import (
     CrossValidated,
     Instability,
     UnstableBeyond,
     choose,
+    choose_relaxation,
     monotone,
     sparsest_within_error,
 )
@@ -48,7 +48,6 @@ from jointglasso.selection.solves import (
     Tracker,
     WorkerPool,
     quiet_solves,
-    solve_options,
     warn_not_converged,
 )
 from jointglasso.solution import Solution
@@ -206,7 +205,7 @@ def select(
     (4, 4)
     """
     preparation = Preparation(scale, assume_centered, association, missing, constant, variables).checked()
-    solve = {"weights": weights, "penalize_diagonal": penalize_diagonal, **solve_options(options)}
+    solve = SolveOptions.of({**options, "weights": weights, "penalize_diagonal": penalize_diagonal})
     settings = SelectionSettings(
         criterion=criterion,
         grid=grid,
@@ -247,7 +246,7 @@ class SelectionSettings:
     max_seconds: float | None = 120.0
     on_interrupt: str = "raise"
     halves: bool = False
-    solve: dict[str, Any] = field(default_factory=dict)
+    solve: SolveOptions = field(default_factory=SolveOptions)
 
     def checked(self) -> SelectionSettings:
         """Return itself after validation of every option."""
@@ -308,7 +307,7 @@ def _half_edges(data: SelectionData, result: SelectionResult, settings: Selectio
 
 def _remarks(source: CovarianceSource, result: SelectionResult, settings: SelectionSettings) -> Iterator[str]:
     """Sentences about thresholds by class, classes without edges, and false edges on noise of this size."""
-    w = check_weights(settings.solve.get("weights"), source.class_names, source.sample_sizes)
+    w = check_weights(settings.solve.weights, source.class_names, source.sample_sizes)
     thresholds = (result.lambda1 + result.lambda2) / w
     empty = [name for name, n in zip(source.class_names, result.solution.n_edges, strict=True) if n == 0]
     if np.ptp(thresholds) > 0.01 * thresholds.max() or (empty and len(empty) < len(w)):
@@ -332,7 +331,7 @@ def _by_score(data: SelectionData, settings: SelectionSettings, omegas: Sequence
         gamma = GAMMA.get(settings.criterion, 0.0) if settings.gamma is None else settings.gamma
         evaluate = Information(data.source, settings.criterion, gamma, settings.relaxed, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
-    workers = WorkerPool.of(settings.n_jobs, settings.executor, settings.solve)
+    workers = WorkerPool.of(settings.n_jobs, settings.executor, settings.solve.max_memory)
     search_converged = None
     interim = EvaluatedPoints()
     if settings.grid is None:
@@ -371,23 +370,23 @@ def _region(
 ) -> tuple[dict[float, float], float]:
     """Range of the search: largest s = lambda1 + lambda2 by omega = lambda2 / s, and the smallest s."""
     omegas = omegas if data.source.n_classes > 1 else (0.0,)
-    if settings.solve.get("penalty", "group") != "group":
+    if settings.solve.penalty != "group":
         omegas = tuple(omega for omega in omegas if omega < 1.0)  # without lambda1 edges never vanish
     directions = [(1.0 - omega, omega) for omega in omegas]
-    largest = lambda_max(data.source, directions, **of_problem(settings.solve))
+    largest = largest_penalties(data.source, directions, settings.solve)
     largest = np.where(largest > 0, largest, 1.0)
-    noise = noise_level(data.source, settings.solve.get("weights"))
+    noise = noise_level(data.source, settings.solve.weights)
     bottom = 0.05 * float(largest.max()) if noise is None else min(noise, 0.5 * float(largest.max()))
     return dict(zip(omegas, largest.tolist(), strict=True)), bottom
 
 
 def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
-    grid = as_grid(settings.grid, data.source, settings.solve)
+    grid = grid_for(data.source, settings.solve) if settings.grid is None else as_grid(settings.grid)
     evaluate = Instability(data, settings.n_subsamples, settings.random_state, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
     interim = EvaluatedPoints()
     tracker = Tracker(settings.callback, len(grid) * evaluate.solves, interim)
-    workers = WorkerPool.of(settings.n_jobs, settings.executor, settings.solve)
+    workers = WorkerPool.of(settings.n_jobs, settings.executor, settings.solve.max_memory)
     stop = UnstableBeyond(settings.beta)
     outcome = _run_or_interim(lambda: walk_grid(evaluate, grid, stop, budget, tracker, workers), interim, settings)
     measured = _column(grid, outcome.done, "score")

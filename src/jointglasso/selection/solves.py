@@ -8,12 +8,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
-from jointglasso._wording import nearest
 from jointglasso.data.checks import InputTypeError, check_jobs, check_positive
-from jointglasso.engine import solve
 from jointglasso.engine.executors import (
     Executor,
     TaskBatch,
@@ -37,10 +34,10 @@ class WorkerPool:
     """Memory limit (bytes) of all concurrent solves on one machine."""
 
     @classmethod
-    def of(cls, n_jobs: Any, executor: Any, options: dict[str, Any]) -> WorkerPool:
-        """Validate `n_jobs` and `executor`; the memory limit is ``options["max_memory"]``."""
-        checked, limit = check_executor(executor), options.get("max_memory")
-        memory = memory_of(checked, None if limit is None else check_positive("max_memory", limit))
+    def of(cls, n_jobs: Any, executor: Any, max_memory: Any = None) -> WorkerPool:
+        """Validate the arguments; `max_memory` (bytes) limits all concurrent solves on one machine."""
+        checked = check_executor(executor)
+        memory = memory_of(checked, None if max_memory is None else check_positive("max_memory", max_memory))
         return cls(check_jobs(n_jobs) if checked is None else None, checked, memory)
 
     def map(
@@ -93,17 +90,6 @@ def warn_not_converged(n_failed: int, n_solves: int, what: str) -> None:
             ConvergenceWarning,
             stacklevel=3,
         )
-
-
-def solve_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of `solve` without those that are None; unknown names raise InputTypeError."""
-    known = list(signature(solve).parameters)
-    for name in options:
-        if name not in known:
-            raise InputTypeError(
-                f"{name}= is no argument here, nor one of solve ({nearest(name, known)}): correct it.", name
-            )
-    return {name: value for name, value in options.items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_count, check_positive, check_switch, known_arguments
 from jointglasso.data.prepare import Preparation
-from jointglasso.engine import solve
+from jointglasso.engine import SolveOptions, solve, solve_with
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
@@ -32,7 +32,6 @@ from jointglasso.selection.solves import (
     Tracker,
     WorkerPool,
     quiet_solves,
-    solve_options,
     warn_not_converged,
 )
 
@@ -188,14 +187,14 @@ def edge_stability(
     parts = _parts(data, check_count("n_subsamples", n_subsamples), fraction, complementary_pairs, random_state)
     samples = data.require_samples("Edge stability")
     counter = EdgeCounter(samples.n_classes, samples.n_variables)
-    settings = {**solve_options(options), "weights": weights, "penalize_diagonal": penalize_diagonal}
+    settings = SolveOptions.of({**options, "weights": weights, "penalize_diagonal": penalize_diagonal})
     context = Resamples(samples, data.preparation, (lambda1, lambda2), settings)
 
     def count(_: int, result: tuple[list[Any], bool]) -> bool:
         counter.add(result[0])
         return result[1]
 
-    workers = WorkerPool.of(n_jobs, executor, settings)
+    workers = WorkerPool.of(n_jobs, executor, settings.max_memory)
     with quiet_solves():
         converged = workers.map(_edges_of_part, parts, context, Tracker(callback, len(parts)), count)
     warn_not_converged(converged.count(False), len(parts), "edge stability")
@@ -215,7 +214,7 @@ def edge_stability(
 def _edges_of_part(part: Part, context: Resamples, progress: TaskProgress) -> tuple[list[Any], bool]:
     """Adjacency matrices (K) of one subsample, and whether its solve converged."""
     source = prepared(context.preparation.for_resamples(), context.samples.take(part)).source
-    solution = solve(source, *context.lambdas, **context.options)
+    solution = solve_with(source, *context.lambdas, context.options)
     progress("subsamples")
     return [edges_of(Theta) for Theta in solution.precision], solution.status.converged
 

@@ -50,9 +50,7 @@ from jointglasso.errors import InputError
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, History, Iteration, Status
 from jointglasso.solution.edge_clusters import EdgeClusters
-from jointglasso.solution.low_rank import LowRank
-from jointglasso.solution.refit import Refit, RefitFailure
-from jointglasso.solution.result import Solution
+from jointglasso.solution.result import LowRank, Refit, RefitFailure, Solution
 
 FORMAT = "jointglasso solution"
 FORMAT_VERSION = 1

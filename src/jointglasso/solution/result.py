@@ -1,8 +1,9 @@
-"""The solution: precision matrices, certificate, partition, status and history."""
+"""The solution: precision matrices with their refit and low-rank part, certificate, partition, status and history."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,147 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from jointglasso._display import html_of
-from jointglasso._typing import BoolArray
+from jointglasso._display import ReprMixin, html_of
+from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._wording import count, listed
 from jointglasso.screening.partition import Partition
 from jointglasso.solution.certificate import Certificate, History, Status
 from jointglasso.solution.edge_clusters import EdgeClusters
-from jointglasso.solution.low_rank import LowRank
-from jointglasso.solution.refit import Refit
+
+
+@dataclass(frozen=True, repr=False)
+class LowRank(ReprMixin):
+    """The part L_k of ``Theta_k = A_k - L_k``, ``Solution.precision`` being the sparse A_k.
+
+    Attributes
+    ----------
+    mu : float
+        Penalty on the traces of L.
+    factors : list of K arrays (p, r_k)
+        ``L_k = F_k F_k'``: the effect of each latent variable on the measured ones, strongest first, up to sign.
+    proved_zero : bool
+        Whether the gap certifies that L = 0 in the exact solution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import jointglasso as jgl
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 8)) + rng.normal(size=(200, 1))  # one latent factor
+    >>> S = jgl.SampleCovariance([X], scale="correlation")
+    >>> found = jgl.solve(S, 0.2, 0.0, penalize_diagonal=False, latent=0.4)
+    >>> found.low_rank.ranks, found.low_rank.factors[0].shape
+    ([1], (8, 1))
+    """
+
+    mu: float
+    factors: list[FloatArray]
+    proved_zero: bool = False
+
+    @property
+    def ranks(self) -> list[int]:
+        """Number of latent variables of each class."""
+        return [factor.shape[1] for factor in self.factors]
+
+    @property
+    def matrices(self) -> FloatArray:
+        """(K, p, p): the matrices L_k."""
+        return np.stack([factor @ factor.T for factor in self.factors])
+
+    def _parts(self) -> list[Any]:
+        text = self.describe([f"class {k + 1}" for k in range(len(self.factors))])
+        strongest = [float((factor[:, 0] ** 2).sum()) if factor.shape[1] else 0.0 for factor in self.factors]
+        table = {"class": range(1, len(self.factors) + 1), "latent variables": self.ranks, "strongest": strongest}
+        return [f"Latent variables at mu = {self.mu:.4g}: {text}", table]
+
+    def describe(self, class_names: Sequence[str]) -> str:
+        """Number of latent variables of each class, as text."""
+        if self.proved_zero:
+            return "none, proved"
+        return ", ".join(f"{name} {rank}" for name, rank in zip(class_names, self.ranks, strict=True))
+
+
+class RefitWarning(UserWarning):
+    """The likelihood has no maximum on the support of some components; a ridge was added there.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> issubclass(jgl.RefitWarning, UserWarning)
+    True
+    """
+
+
+@dataclass(frozen=True)
+class RefitFailure:
+    """A component of a class whose likelihood has no maximum, or whose refit did not converge."""
+
+    class_name: str
+    variables: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"The refit of class {self.class_name!r} failed on a component of {count(len(self.variables), 'variable')} "
+            f"({listed(self.variables, 5)}): {self.reason}"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Refit(ReprMixin):
+    """Maximum likelihood on a given support for ``phi_k S_k + (1 - phi_k) W_k``, see `relaxation`.
+
+    Attributes
+    ----------
+    precision : list of K scipy.sparse.csc_array
+        Estimates; zero outside the support.
+    residual : array (K,)
+        Largest ``|W_ij - S_ij|`` on the support, on the scale of correlations, over the components that did not fail.
+    failures : tuple of RefitFailure
+        Components whose likelihood has no maximum; empty if every component was refitted.
+    ridge : float
+        Fraction of each variance added to the diagonal in the components listed in `failures`, so that a maximum
+        exists; 0 if the values of the solution were kept there.
+    relaxation : tuple of K floats
+        phi_k: the fit is to ``phi_k S_k + (1 - phi_k) W_k`` with W_k the inverse of the penalised matrix; 1 is the
+        maximum likelihood for S_k.
+
+    Examples
+    --------
+    >>> import jointglasso as jgl
+    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
+    >>> found = jgl.refit(S, jgl.solve(S, 0.1, 0.1))
+    >>> found.failures, bool(found.residual.max() < 1e-8)
+    ((), True)
+    """
+
+    precision: list[Any]
+    residual: FloatArray
+    failures: tuple[RefitFailure, ...]
+    ridge: float = 0.0
+    relaxation: tuple[float, ...] = ()
+
+    def _parts(self) -> list[Any]:
+        edges = [(Theta.count_nonzero() - Theta.shape[0]) // 2 for Theta in self.precision]
+        table = {"class": range(1, len(edges) + 1), "edges": edges, "residual": self.residual}
+        return [self.describe(), table, *map(str, self.failures[:5])]
+
+    def describe(self) -> str:
+        """Description of the values, as text."""
+        text = "Values are those of the maximum likelihood on the edges found, without the shrinkage of the penalties."
+        if self.relaxation and min(self.relaxation) < 1.0:
+            phi = "/".join(dict.fromkeys(f"{value:.2f}" for value in self.relaxation))
+            text = (
+                f"Values are between the penalised estimate (0) and the maximum likelihood on its edges (1), at {phi}."
+            )
+        if not self.failures:
+            return text
+        remedy = f"a ridge of {self.ridge:g} of each variance was added" if self.ridge else "given values were kept"
+        sizes: dict[str, int] = {}
+        for failure in self.failures:
+            sizes[failure.class_name] = sizes.get(failure.class_name, 0) + len(failure.variables)
+        where = ", ".join(f"{name} ({size} variables)" for name, size in sizes.items())
+        return f"{text} The likelihood has no maximum in parts of {where}: there {remedy}."
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import jointglasso as jgl
-from jointglasso.data.dependence import DependentSamplesWarning, block_length, lag_one
+from jointglasso.data.windows import DependentSamplesWarning, block_length, lag_one
 
 pytestmark = pytest.mark.filterwarnings("ignore::jointglasso.selection.SelectionWarning")
 
@@ -83,7 +83,7 @@ def test_block_lengths_grow_with_the_autocorrelation(r, n, length):
     assert block_length(r, n) == length
 
 
-@pytest.mark.filterwarnings("ignore::jointglasso.data.dependence.DependentSamplesWarning")
+@pytest.mark.filterwarnings("ignore::jointglasso.data.windows.DependentSamplesWarning")
 def test_blocks_restore_coverage():
     rng, plain, blocked = np.random.default_rng(4), [], []
     for _ in range(15):

@@ -9,8 +9,8 @@ from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.networks import communities, layout
-from jointglasso.networks.betweenness import betweenness
 from jointglasso.networks.communities import node_groups
+from jointglasso.networks.tables import betweenness
 from jointglasso.report.payload import READABLE, make_payload
 from reports import big_solution, made_solution, ring
 
@@ -113,8 +113,8 @@ def test_weak_edges_do_not_shape_the_picture():
 @pytest.mark.parametrize("lengths", ["random", "equal"])
 def test_betweenness_is_that_of_networkx(package, lengths, monkeypatch):
     """Equal lengths have many shortest paths between two variables; some variables have no path at all."""
-    monkeypatch.setattr("jointglasso.networks.betweenness.find_spec", lambda name: name == package or None)
-    monkeypatch.setattr("jointglasso.networks.betweenness._SOURCES", 7)
+    monkeypatch.setattr("jointglasso.networks.tables.find_spec", lambda name: name == package or None)
+    monkeypatch.setattr("jointglasso.networks.tables._SOURCES", 7)
     rng = np.random.default_rng(5)
     pairs = np.unique(np.sort(rng.integers(0, 25, (45, 2)), axis=1), axis=0)
     first, second = pairs[pairs[:, 0] != pairs[:, 1]].T

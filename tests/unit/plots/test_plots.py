@@ -434,7 +434,7 @@ def test_centrality_is_that_of_the_definitions(monkeypatch):
         mine = table.xs(name, level="class")
         np.testing.assert_allclose(mine["strength"], np.abs(partial[k]).sum(axis=0))
         np.testing.assert_allclose(mine["expected_influence"], partial[k].sum(axis=0), atol=1e-14)
-    monkeypatch.setattr("jointglasso.networks.betweenness.find_spec", lambda name: None)  # SciPy instead of igraph
+    monkeypatch.setattr("jointglasso.networks.tables.find_spec", lambda name: None)  # SciPy instead of igraph
     np.testing.assert_allclose(networks.centrality()["betweenness"], table["betweenness"], atol=1e-12)
 
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
-from jointglasso.screening.curve import critical_correlation, noise_percolation
-from jointglasso.screening.largest import lambda_max
+from jointglasso.screening.curve import critical_correlation, lambda_max, noise_percolation
 
 
 def module_samples(p=60, n=40, K=3, seed=0):

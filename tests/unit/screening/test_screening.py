@@ -472,7 +472,7 @@ def test_small_tiles_give_the_same_partitions(monkeypatch, tile, p):
     whole = {rule: screen.by(rule) for rule in RULES}
     assert whole["hybrid"].largest > 1
     monkeypatch.setattr(config, "TILE", tile)
-    monkeypatch.setattr("jointglasso.screening.conditions._SIDE", tile)
+    monkeypatch.setattr("jointglasso.screening.partition._SIDE", tile)
     for rule in RULES:
         assert screen.by(rule) == whole[rule]
         assert jgl.screen(jgl.SampleCovariance(list(X)), 0.25, 0.2, rule=rule, weights=screen.weights) == whole[rule]

@@ -1,0 +1,76 @@
+"""Options of a solve as one object, which `solve`, `solve_path`, selection, inference and estimators forward."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from jointglasso._wording import nearest
+from jointglasso.data.checks import (
+    InputTypeError,
+    check_callback,
+    check_choice,
+    check_count,
+    check_jobs,
+    check_positive,
+    check_switch,
+)
+from jointglasso.engine.executors import check_executor
+from jointglasso.engine.methods import choose_method
+from jointglasso.engine.progress import Control
+from jointglasso.engine.runner import RunnerOptions
+from jointglasso.engine.screening import SCREENING
+from jointglasso.problem import ProblemOptions
+from jointglasso.solution import Callback, Solution
+from jointglasso.solvers import GroupSolver
+
+
+@dataclass(frozen=True)
+class SolveOptions(ProblemOptions):
+    """Keyword arguments of `jointglasso.solve`, in their order and with their defaults."""
+
+    latent: float | None = None
+    screening: str = "dynamic"
+    solver: str | GroupSolver = "auto"
+    tol: float = 1e-6
+    prove: bool = False
+    max_iter: int | None = None
+    n_jobs: int | None = None
+    warm_start: Solution | Sequence[Any] | None = None
+    callback: Callback | None = None
+    on_interrupt: str = "raise"
+    checkpoint: Any = None
+    max_memory: float | None = None
+    executor: Any = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> SolveOptions:
+        """Options from keyword arguments, defaults where they are None; unknown names raise InputTypeError."""
+        known = [field.name for field in fields(cls)]
+        for name in arguments:
+            if name not in known:
+                raise InputTypeError(
+                    f"{name}= is no argument here, nor an option of solve ({nearest(name, known)}): correct it.", name
+                )
+        return cls(**{name: value for name, value in arguments.items() if value is not None})
+
+    def runner(self) -> RunnerOptions:
+        """Validate the options that do not define the problem; the checkpoint is opened with the problem."""
+        method = choose_method(self.solver)
+        check_choice("screening", self.screening, SCREENING)
+        check_choice("on_interrupt", self.on_interrupt, ("raise", "return"))
+        return RunnerOptions(
+            method=method,
+            tol=check_positive("tol", self.tol),
+            prove=check_switch("prove", self.prove),
+            max_iter=method.default_max_iter if self.max_iter is None else check_count("max_iter", self.max_iter),
+            n_jobs=check_jobs(self.n_jobs),
+            control=self.control(),
+            max_memory=None if self.max_memory is None else check_positive("max_memory", self.max_memory),
+            executor=check_executor(self.executor),
+        )
+
+    def control(self) -> Control:
+        """State of callback and interrupts of one solve."""
+        return Control(check_callback(self.callback), return_on_interrupt=self.on_interrupt == "return")
