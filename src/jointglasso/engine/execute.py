@@ -15,6 +15,7 @@ import numpy as np
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
 from jointglasso.data.checks import (
+    InputError,
     check_callback,
     check_choice,
     check_count,
@@ -32,11 +33,13 @@ from jointglasso.engine.latent import require_latent, with_latent
 from jointglasso.engine.methods import SOLVERS as SOLVERS, choose_method, suited_method
 from jointglasso.engine.planning import check_memory, out_of_memory
 from jointglasso.engine.progress import Clock, Control
+from jointglasso.engine.reweighting import reweight
 from jointglasso.engine.runner import GroupRunner, RunnerOptions, status_of
 from jointglasso.engine.screening import SCREENING, Screen
 from jointglasso.engine.solve_big_task import CachedBigBlocks
 from jointglasso.engine.task_result import TaskResult, isolated_objective, sparse_matrices
 from jointglasso.engine.tasks import WarmStart
+from jointglasso.penalties.shapes import as_shape
 from jointglasso.problem import JointProblem, ProblemOptions
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
@@ -56,6 +59,8 @@ def solve(
     penalize_diagonal: bool = True,
     fuse_diagonal: bool = False,
     pair_weights: Any = None,
+    penalty_shape: str | None = None,
+    shape_parameter: float | None = None,
     latent: float | None = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
@@ -100,6 +105,14 @@ def solve(
         0 to leave it unpenalised, above 1 where it is against one, ``inf`` to forbid it. An array is symmetric and its
         diagonal is ignored; of a sparse matrix the stored entries count, zeros included, in one triangle or both; a
         dict has the form ``{(variable, variable): weight}`` with names or indices.
+    penalty_shape : {"adaptive", "scad", "mcp", "log", "sqrt", "atan"}, optional
+        Concave function of the penalty of each pair, which shrinks strong edges less: one to five further convex solves
+        with pair weights from the solve before (local linear approximation). The certificate is that of the last
+        convex problem; `Solution.parameters` has the concave objective of each step, which does not increase, and the
+        certified stationarity gap. "sqrt" with lambda2 = 0 is the penalty of Guo et al. (2011).
+    shape_parameter : float, optional
+        Size of an edge, in units of lambda1 + lambda2, beyond which it is penalised less: 3.7 for "scad", 3 for "mcp",
+        1 for the others by default.
     latent : float, optional
         Penalty mu on latent variables: the precision matrices of what was measured are ``Theta_k = A_k - L_k``, L_k
         being positive semidefinite, the penalties act on A_k, and ``mu sum_k tr L_k`` is added. `Solution.precision` is
@@ -176,13 +189,21 @@ def solve(
         settings = ProblemOptions(penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights)
         problem = settings.problem(S, lambda1, lambda2)
         mu = None if latent is None else check_positive("latent", latent)
+        shape = as_shape(penalty_shape, shape_parameter)
         if mu is not None:
             require_latent(problem)
+            if shape is not None:
+                raise InputError("penalty_shape= does not go with latent=: leave one of them out.", "penalty_shape")
         start = _warm_start(problem, warm_start)
         folder = check_path("checkpoint", checkpoint)
         if folder is not None:
             options = replace(options, checkpoint=Checkpoint(folder, problem))
-    solution = solve_problem(problem, screening, options, start, clock)
+
+    def convex(weighted: JointProblem, first: WarmStart | None) -> Solution:
+        kept = options if weighted is problem else replace(options, checkpoint=None)
+        return solve_problem(weighted, screening, kept, first, clock)
+
+    solution = convex(problem, start) if shape is None else reweight(problem, shape, start, convex, options.tol)
     if mu is not None:
         solution = with_latent(problem, solution, mu, options, clock)
     if not solution.status:
