@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-#: Kind of graph, variables, samples of each class, share of edges that differ, whether values are shared by the classes.
+#: Kind of graph, variables, samples of each class, share of edges that differ, whether classes share values.
 DESIGNS = {
     "trees K6 n80": ("tree", 60, (80,) * 6, 0.2, True),
     "blocks K3 n100": ("blocks", 60, (100,) * 3, 0.2, True),
@@ -115,7 +115,9 @@ def one(job: tuple[str, str, int]) -> dict:
     data = read_data(X, y, Preparation().checked())
     options = {"weights": "sqrt_sample_size", "penalize_diagonal": False, **WAYS[way]}
     loss = held_out_losses(data, chosen.solution, options, [default_relaxation(data.source)])[:, 0]
-    error = np.mean([(partial(a.toarray()) - partial(b)) ** 2 for a, b in zip(chosen.precision, precision, strict=True)])
+    error = np.mean(
+        [(partial(a.toarray()) - partial(b)) ** 2 for a, b in zip(chosen.precision, precision, strict=True)]
+    )
     found = recovery.edges(chosen.penalized_precision)
     return {
         "design": name, "way": way, "seed": seed, "seconds": seconds, "score": float(chosen.score),
@@ -140,13 +142,18 @@ def table(path: str) -> None:
         print(f"\n{quantity}: mean (standard error of the paired difference to group)\n")
         print("| design | data sets | " + " | ".join(WAYS) + " |\n|" + "---|" * (2 + len(WAYS)))
         for name in DESIGNS:
-            by_way = {way: {r["seed"]: r[quantity] for r in rows if (r["design"], r["way"]) == (name, way)} for way in WAYS}
+            by_way = {
+                way: {r["seed"]: r[quantity] for r in rows if (r["design"], r["way"]) == (name, way)} for way in WAYS
+            }
             seeds = sorted(set.intersection(*(set(values) for values in by_way.values())))
             if len(seeds) < 2:
                 continue
             values = {way: np.array([by_way[way][seed] for seed in seeds]) for way in WAYS}
             error = {way: (v - values["group"]).std(ddof=1) / np.sqrt(len(seeds)) for way, v in values.items()}
-            cells = [f"{v.mean():.3f} ({error[way]:.3f})" if way != "group" else f"{v.mean():.3f}" for way, v in values.items()]
+            cells = [
+                f"{v.mean():.3f} ({error[way]:.3f})" if way != "group" else f"{v.mean():.3f}"
+                for way, v in values.items()
+            ]
             print(f"| {name} | {len(seeds)} | " + " | ".join(cells) + " |")
 
 

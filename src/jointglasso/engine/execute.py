@@ -39,7 +39,7 @@ from jointglasso.engine.screening import SCREENING, Screen
 from jointglasso.engine.solve_big_task import CachedBigBlocks
 from jointglasso.engine.task_result import TaskResult, isolated_objective, sparse_matrices
 from jointglasso.engine.tasks import WarmStart
-from jointglasso.penalties.shapes import as_shape
+from jointglasso.penalties.shapes import Shape, as_shape
 from jointglasso.problem import JointProblem, ProblemOptions
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
@@ -198,12 +198,7 @@ def solve(
         folder = check_path("checkpoint", checkpoint)
         if folder is not None:
             options = replace(options, checkpoint=Checkpoint(folder, problem))
-
-    def convex(weighted: JointProblem, first: WarmStart | None) -> Solution:
-        kept = options if weighted is problem else replace(options, checkpoint=None)
-        return solve_problem(weighted, screening, kept, first, clock)
-
-    solution = convex(problem, start) if shape is None else reweight(problem, shape, start, convex, options.tol)
+    solution = solve_shaped(problem, shape, screening, options, start, clock)
     if mu is not None:
         solution = with_latent(problem, solution, mu, options, clock)
     if not solution.status:
@@ -236,6 +231,25 @@ def make_options(
         max_memory=None if max_memory is None else check_positive("max_memory", max_memory),
         executor=check_executor(executor),
     )
+
+
+def solve_shaped(
+    problem: JointProblem,
+    shape: Shape | None,
+    screening: str,
+    options: RunnerOptions,
+    start: WarmStart | None,
+    clock: Clock,
+    pairs: PairTable | None = None,
+) -> Solution:
+    """`solve_problem`, repeated with other pair weights where the penalty has a concave `shape`."""
+
+    def convex(weighted: JointProblem, first: WarmStart | None) -> Solution:
+        if weighted is problem:
+            return solve_problem(problem, screening, options, first, clock, pairs)
+        return solve_problem(weighted, screening, replace(options, checkpoint=None), first, clock)
+
+    return convex(problem, start) if shape is None else reweight(problem, shape, start, convex, options.tol)
 
 
 def solve_problem(

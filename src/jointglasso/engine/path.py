@@ -13,12 +13,13 @@ from typing import Any
 from jointglasso.data import as_source
 from jointglasso.data.checks import InputError, check_path
 from jointglasso.engine.checkpoint import Checkpoint
-from jointglasso.engine.execute import make_options, solve_problem
+from jointglasso.engine.execute import make_options, solve_shaped
 from jointglasso.engine.executors import Executor
 from jointglasso.engine.progress import Clock, Control
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import scan_on
 from jointglasso.engine.tasks import WarmStart
+from jointglasso.penalties.shapes import Shape, as_shape
 from jointglasso.problem import JointProblem, ProblemOptions
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
@@ -35,6 +36,7 @@ def solve_path(
     penalize_diagonal: bool = True,
     fuse_diagonal: bool = False,
     pair_weights: Any = None,
+    penalty_shape: str | None = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     tol: float = 1e-6,
@@ -58,8 +60,8 @@ def solve_path(
         Penalties, in the order in which they are solved.
     checkpoint : path, optional
         Folder with one checkpoint per point.
-    S, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, screening, solver, tol, max_iter,
-    n_jobs, callback, on_interrupt, max_memory, executor
+    S, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, penalty_shape, screening, solver,
+    tol, max_iter, n_jobs, callback, on_interrupt, max_memory, executor
         As in `jointglasso.solve`.
 
     Yields
@@ -103,11 +105,11 @@ def solve_path(
     def fresh_options() -> RunnerOptions:
         return replace(options, control=Control(callback, return_on_interrupt=on_interrupt == "return"))
 
-    return _solve_all(problems, screening, fresh_options, check_path("checkpoint", checkpoint))
+    return _solve_all(problems, screening, fresh_options, check_path("checkpoint", checkpoint), as_shape(penalty_shape))
 
 
 def _solve_all(
-    problems: list[JointProblem], screening: str, fresh_options: Any, folder: Path | None
+    problems: list[JointProblem], screening: str, fresh_options: Any, folder: Path | None, shape: Shape | None
 ) -> Iterator[Solution]:
     pairs = _scan_once(problems, screening, fresh_options().executor)
     warm_starts = _WarmStarts()
@@ -118,7 +120,7 @@ def _solve_all(
             options = replace(options, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
         start = warm_starts.nearest(problem)
         table = None if pairs is None else pairs.for_penalty(problem.penalty)
-        solution = solve_problem(problem, screening, options, start, clock, table)
+        solution = solve_shaped(problem, shape, screening, options, start, clock, table)
         warm_starts.add(problem, solution)
         if not solution.status:
             warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=3)

@@ -68,7 +68,9 @@ def reweight(problem: JointProblem, shape: Shape, start: WarmStart | None, solve
     solution = solve(problem, start)
     sizes = _Sizes.of(problem, solution.precision)
     smooth = solution.objective - _sum(sizes.base, sizes.phi)  # likelihood and diagonal terms
-    objectives = [smooth + _sum(sizes.base, scale * shape.value(sizes.phi / scale))] if scale > 0.0 else [solution.objective]
+    objectives = (
+        [smooth + _sum(sizes.base, scale * shape.value(sizes.phi / scale))] if scale > 0.0 else [solution.objective]
+    )
     stationarity, n_iter = np.inf, solution.n_iter
     for _ in range(shape.max_steps if scale > 0.0 else 0):
         if not solution.status or not len(sizes.phi):
@@ -89,8 +91,8 @@ def reweight(problem: JointProblem, shape: Shape, start: WarmStart | None, solve
     return replace(solution, n_iter=n_iter, parameters=solution.parameters | {
         "penalty_shape": shape.name,
         "shape_parameter": shape.parameter,
-        "concave_objectives": objectives,
-        "stationarity_gap": None if np.isinf(stationarity) else stationarity,
+        "concave_objectives": [float(value) for value in objectives],
+        "stationarity_gap": None if np.isinf(stationarity) else float(stationarity),
     })  # fmt: skip
 
 

@@ -47,6 +47,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             "penalize_diagonal": self.penalize_diagonal,
             "fuse_diagonal": self.fuse_diagonal,
             "pair_weights": self.pair_weights,
+            "penalty_shape": self.penalty_shape,
             "screening": self.screening,
             "solver": self.solver,
             "tol": self.tol,

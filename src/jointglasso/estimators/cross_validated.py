@@ -30,7 +30,7 @@ class JointGraphicalLassoCV(JointModel):
         Coupling of the classes, as in `JointGraphicalLasso`.
     scale, assume_centered, weights, penalize_diagonal, fuse_diagonal, screening, solver, tol, max_iter, n_jobs, missing
         As in `JointGraphicalLasso`. `n_jobs` is the number of concurrent columns, folds or subsamples.
-    association, constant, variables, pair_weights
+    association, constant, variables, pair_weights, penalty_shape
         As in `JointGraphicalLasso`.
 
     Attributes
@@ -89,6 +89,7 @@ class JointGraphicalLassoCV(JointModel):
         constant: str = "refuse",
         variables: str = "same",
         pair_weights: Any = None,
+        penalty_shape: str | None = None,
     ) -> None:
         self.criterion = criterion
         self.grid = grid
@@ -117,6 +118,7 @@ class JointGraphicalLassoCV(JointModel):
         self.constant = constant
         self.variables = variables
         self.pair_weights = pair_weights
+        self.penalty_shape = penalty_shape
 
     def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLassoCV:
         """Choose the penalties and estimate the precision matrices there.

@@ -60,6 +60,8 @@ class JointGraphicalLasso(JointModel):
         have both variables.
     pair_weights : array or None
         Penalty weight of each pair of variables, passed on to `jointglasso.solve`.
+    penalty_shape : {"adaptive", "scad", "mcp", "log", "sqrt", "atan"}, optional
+        Concave penalty that shrinks strong edges less, as in `jointglasso.solve`.
     latent : float, optional
         Penalty on latent variables, as in `jointglasso.solve`. With it, `precision_` is the penalised
         conditional network given the latent variables, and `low_rank_` their contribution.
@@ -129,6 +131,7 @@ class JointGraphicalLasso(JointModel):
         constant: str = "refuse",
         variables: str = "same",
         pair_weights: Any = None,
+        penalty_shape: str | None = None,
         latent: float | None = None,
     ) -> None:
         self.lambda1 = lambda1
@@ -150,6 +153,7 @@ class JointGraphicalLasso(JointModel):
         self.constant = constant
         self.variables = variables
         self.pair_weights = pair_weights
+        self.penalty_shape = penalty_shape
         self.latent = latent
 
     def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLasso:

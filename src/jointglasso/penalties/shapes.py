@@ -1,8 +1,9 @@
 """Concave shapes of the penalty: ``c h(phi / c)`` in place of phi for each pair of variables.
 
-h is concave and increasing with h(0) = 0 and h'(0) = 1, so that weak pairs are penalised as by phi and strong ones less:
-the estimate of a strong edge is less biased. c is such that phi / c = |theta| / lambda1 with one class. The penalty is
-majorised at a current estimate by the pair weights ``h'(phi / c)`` (local linear approximation, Zou and Li 2008).
+h is concave and increasing with h(0) = 0 and h'(0) = 1, so that weak pairs are penalised as by phi and strong ones
+less: the estimate of a strong edge is less biased. c is such that phi / c = |theta| / lambda1 with one class. The
+penalty is majorised at a current estimate by the pair weights ``h'(phi / c)`` (local linear approximation, Zou and Li
+2008).
 """
 
 from __future__ import annotations
