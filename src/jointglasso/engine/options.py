@@ -30,6 +30,8 @@ from jointglasso.solvers import GroupSolver
 class SolveOptions(ProblemOptions):
     """Keyword arguments of `jointglasso.solve`, in their order and with their defaults."""
 
+    penalty_shape: str | None = None
+    shape_parameter: float | None = None
     latent: float | None = None
     screening: str = "dynamic"
     solver: str | GroupSolver = "auto"

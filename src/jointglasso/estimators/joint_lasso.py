@@ -61,6 +61,8 @@ class JointGraphicalLasso(JointModel):
         have both variables.
     pair_weights : array or None
         Penalty weight of each pair of variables, passed on to `jointglasso.solve`.
+    penalty_shape : {"adaptive", "scad", "mcp", "log", "sqrt", "atan"}, optional
+        Concave penalty that shrinks strong edges less, as in `jointglasso.solve`.
     latent : float, optional
         Penalty on latent variables, as in `jointglasso.solve`. With it, `precision_` is the penalised
         conditional network given the latent variables, and `low_rank_` their contribution.
@@ -130,6 +132,7 @@ class JointGraphicalLasso(JointModel):
         constant: str = "refuse",
         variables: str = "same",
         pair_weights: Any = None,
+        penalty_shape: str | None = None,
         latent: float | None = None,
     ) -> None:
         self.lambda1 = lambda1
@@ -151,6 +154,7 @@ class JointGraphicalLasso(JointModel):
         self.constant = constant
         self.variables = variables
         self.pair_weights = pair_weights
+        self.penalty_shape = penalty_shape
         self.latent = latent
 
     def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLasso:
@@ -256,7 +260,7 @@ class JointGraphicalLassoCV(JointModel):
         Coupling of the classes, as in `JointGraphicalLasso`.
     scale, assume_centered, weights, penalize_diagonal, fuse_diagonal, screening, solver, tol, max_iter, n_jobs, missing
         As in `JointGraphicalLasso`. `n_jobs` is the number of concurrent columns, folds or subsamples.
-    association, constant, variables, pair_weights
+    association, constant, variables, pair_weights, penalty_shape
         As in `JointGraphicalLasso`.
 
     Attributes
@@ -315,6 +319,7 @@ class JointGraphicalLassoCV(JointModel):
         constant: str = "refuse",
         variables: str = "same",
         pair_weights: Any = None,
+        penalty_shape: str | None = None,
     ) -> None:
         self.criterion = criterion
         self.grid = grid
@@ -343,6 +348,7 @@ class JointGraphicalLassoCV(JointModel):
         self.constant = constant
         self.variables = variables
         self.pair_weights = pair_weights
+        self.penalty_shape = penalty_shape
 
     def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLassoCV:
         """Choose the penalties and estimate the precision matrices there.

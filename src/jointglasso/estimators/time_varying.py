@@ -43,7 +43,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         Options of the criteria.
     scale, assume_centered, weights, penalize_diagonal, fuse_diagonal, screening, solver, tol, max_iter, n_jobs
         As in `JointGraphicalLasso`.
-    missing, association, constant, pair_weights
+    missing, association, constant, pair_weights, penalty_shape
         As in `JointGraphicalLasso`.
 
     Attributes
@@ -110,6 +110,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         association: str = "pearson",
         constant: str = "refuse",
         pair_weights: Any = None,
+        penalty_shape: str | None = None,
     ) -> None:
         self.lambda1 = lambda1
         self.lambda2 = lambda2
@@ -135,6 +136,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         self.association = association
         self.constant = constant
         self.pair_weights = pair_weights
+        self.penalty_shape = penalty_shape
 
     def fit(self, X: Any, y: Any = None) -> TimeVaryingGraphicalLasso:
         """Estimate the precision matrix of each window.
