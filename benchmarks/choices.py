@@ -33,16 +33,23 @@ DESIGNS = {
     "tree K2 n40": ("tree", 40, (40, 40), 0.2, True),
     "noise K3 n60": ("noise", 60, (60,) * 3, 0.0, True),
     "noise K2 n20": ("noise", 60, (20,) * 2, 0.0, True),
+    "noise K2 n10": ("noise", 50, (10,) * 2, 0.0, True),
+    "noise K2 n33/95": ("noise", 150, (33, 95), 0.0, True),
+    "random K3 n80/160/160": ("random", 80, (80, 160, 160), 0.2, True),
+    "band K4 n100": ("band", 60, (100,) * 4, 0.2, True),
+    "random K2 n250 p25": ("random", 25, (250, 250), 0.2, True),
+    "tree K2 n20": ("tree", 50, (20, 20), 0.2, True),
 }
 
 WAYS = {
     "group": {},
     "fused": {"penalty": "fused"},
     "adaptive": {"penalty_shape": "adaptive"},
+    "fused adaptive": {"penalty": "fused", "penalty_shape": "adaptive"},
     "log": {"penalty_shape": "log"},
-    "atan": {"penalty_shape": "atan"},
     "mcp": {"penalty_shape": "mcp"},
-    "fused mcp": {"penalty": "fused", "penalty_shape": "mcp"},
+    "auto": {"penalty": "auto"},
+    "auto adaptive": {"penalty": "auto", "penalty_shape": "adaptive"},
 }
 
 
@@ -67,6 +74,10 @@ def graph(kind: str, p: int, rng: np.random.Generator) -> np.ndarray:
         nearest = np.argsort(distance, axis=1)[:, 1:3]
         edges[np.repeat(np.arange(p), 2), nearest.ravel()] = True
         edges |= edges.T
+    elif kind == "band":
+        edges = np.isin(np.arange(p) - np.arange(p)[:, None], (1, 2))
+    elif kind == "random":
+        edges = rng.random((p, p)) < 3 / p
     elif kind == "hub":
         for hub in range(0, p, 15):
             edges[hub, hub + 1 : hub + 15] = True
@@ -114,7 +125,8 @@ def one(job: tuple[str, str, int]) -> dict:
     chosen = jgl.select(X, y, **WAYS[way])
     seconds = time.process_time() - start
     data = read_data(X, y, Preparation().checked())
-    options = SolveOptions(weights="sqrt_sample_size", penalize_diagonal=False, **WAYS[way])
+    solve = WAYS[way] | {"penalty": chosen.solution.parameters["penalty"]}
+    options = SolveOptions(weights="sqrt_sample_size", penalize_diagonal=False, **solve)
     loss = held_out_losses(data, chosen.solution, options, [default_relaxation(data.source)])[:, 0]
     error = np.mean(
         [(partial(a.toarray()) - partial(b)) ** 2 for a, b in zip(chosen.precision, precision, strict=True)]
@@ -124,12 +136,12 @@ def one(job: tuple[str, str, int]) -> dict:
         "design": name, "way": way, "seed": seed, "seconds": seconds, "score": float(chosen.score),
         "mcc": recovery.matthews(found, truth), "rmse": float(np.sqrt(error)), "loss": loss.tolist(),
         "false": float(np.mean([(f & ~t).sum() for f, t in zip(found, truth, strict=True)])),
-        "lambda1": chosen.lambda1, "lambda2": chosen.lambda2,
+        "lambda1": chosen.lambda1, "lambda2": chosen.lambda2, "penalty": solve["penalty"],
     }  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> None:
-    jobs = [(name, way, seed) for seed in range(options.repetitions) for name in DESIGNS for way in WAYS]
+    jobs = [(name, way, seed) for seed in range(options.repetitions) for name in DESIGNS for way in options.ways]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, context) as pool, Path(options.out).open("w") as file:
         for done in as_completed([pool.submit(one, job) for job in jobs]):
@@ -139,17 +151,18 @@ def run(options: argparse.Namespace) -> None:
 
 def table(path: str) -> None:
     rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    ways = [way for way in WAYS if any(row["way"] == way for row in rows)]
     for quantity in ("mcc", "false", "rmse", "seconds"):
         print(f"\n{quantity}: mean (standard error of the paired difference to group)\n")
-        print("| design | data sets | " + " | ".join(WAYS) + " |\n|" + "---|" * (2 + len(WAYS)))
+        print("| design | data sets | " + " | ".join(ways) + " |\n|" + "---|" * (2 + len(ways)))
         for name in DESIGNS:
             by_way = {
-                way: {r["seed"]: r[quantity] for r in rows if (r["design"], r["way"]) == (name, way)} for way in WAYS
+                way: {r["seed"]: r[quantity] for r in rows if (r["design"], r["way"]) == (name, way)} for way in ways
             }
             seeds = sorted(set.intersection(*(set(values) for values in by_way.values())))
             if len(seeds) < 2:
                 continue
-            values = {way: np.array([by_way[way][seed] for seed in seeds]) for way in WAYS}
+            values = {way: np.array([by_way[way][seed] for seed in seeds]) for way in ways}
             error = {way: (v - values["group"]).std(ddof=1) / np.sqrt(len(seeds)) for way, v in values.items()}
             cells = [
                 f"{v.mean():.3f} ({error[way]:.3f})" if way != "group" else f"{v.mean():.3f}"
@@ -163,6 +176,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run")
     running.add_argument("--repetitions", type=int, default=10)
+    running.add_argument("--ways", nargs="*", default=list(WAYS))
     running.add_argument("--processes", type=int, default=2)
     running.add_argument("--out", default="choices.jsonl")
     commands.add_parser("table").add_argument("file")

@@ -298,12 +298,13 @@ class _Run:
                 RuntimeWarning,
                 stacklevel=2,
             )
-            self._continue_here()
+            # A broken pool sets an exception on each of its futures itself, which fails if one is cancelled meanwhile.
+            self._continue_here(cancel=not isinstance(error, BrokenExecutor))
 
-    def _continue_here(self) -> None:
+    def _continue_here(self, cancel: bool = True) -> None:
         """Run what the executor has not started in the calling thread, where `progress` returns a stop request."""
         for future, task in list(self._running.items()):
-            if future.cancel():
+            if cancel and future.cancel():
                 del self._running[future]
                 self._enqueue([task.number])
         self.executor, self.in_process, self.machines, self.n_concurrent = _CallingThread(), True, {"": 1.0}, 1

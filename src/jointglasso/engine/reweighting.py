@@ -26,7 +26,7 @@ from scipy import sparse
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.engine.tasks import WarmStart
 from jointglasso.penalties import PairWeights
-from jointglasso.penalties.shapes import Shape
+from jointglasso.penalties.shapes import Shape, size_unit
 from jointglasso.problem import JointProblem
 from jointglasso.solution import Solution
 
@@ -64,7 +64,7 @@ def _sum(weights: FloatArray, values: FloatArray) -> float:
 
 def reweight(problem: JointProblem, shape: Shape, start: WarmStart | None, solve: Solve, tol: float) -> Solution:
     """Solution of the last convex problem; `parameters` holds the concave objectives and the stationarity gap."""
-    scale = (problem.penalty.lambda1 + problem.penalty.lambda2) ** 2 / problem.unit
+    scale = size_unit(problem.penalty, problem.unit)
     solution = solve(problem, start)
     sizes = _Sizes.of(problem, solution.precision)
     smooth = solution.objective - _sum(sizes.base, sizes.phi)  # likelihood and diagonal terms

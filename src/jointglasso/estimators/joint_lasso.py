@@ -327,10 +327,7 @@ class JointGraphicalLassoCV(JointModel):
         self.gamma = gamma
         self.relaxed = relaxed
         self.patience = patience
-        self.cv = cv
-        self.beta = beta
-        self.n_subsamples = n_subsamples
-        self.random_state = random_state
+        self.cv, self.beta, self.n_subsamples, self.random_state = cv, beta, n_subsamples, random_state
         self.penalty = penalty
         self.class_graph = class_graph
         self.scale = scale

@@ -15,6 +15,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_choice, check_positive
+from jointglasso.penalties.base import PairPenalty
 
 #: Smallest slope h': no pair becomes unpenalised, where the likelihood of few samples could be unbounded.
 FLOOR = 0.01
@@ -92,6 +93,11 @@ _DEFAULTS = {"adaptive": 1.0, "log": 1.0, "sqrt": 1.0, "atan": 1.0, "scad": 3.7,
 
 SHAPES = tuple(_DEFAULTS)
 """Values of the `penalty_shape` argument."""
+
+
+def size_unit(penalty: PairPenalty, unit: float) -> float:
+    """c = (lambda1 + lambda2)^2 / unit: the penalty phi of a pair of size one; `unit` is the mean class weight."""
+    return (penalty.lambda1 + penalty.lambda2) ** 2 / unit
 
 
 def as_shape(name: str | None, parameter: float | None = None) -> Shape | None:
