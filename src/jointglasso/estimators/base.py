@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
-from jointglasso.data.checks import InputError, check_choice, labelled, readable_table
+from jointglasso.data.checks import InputError, check_choice, known_arguments, labelled, readable_table
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
@@ -25,14 +25,39 @@ from jointglasso.selection.grids import grid_for
 from jointglasso.selection.likelihood import mean_log_likelihood
 from jointglasso.selection.resampling import SelectionData
 from jointglasso.selection.result import SelectionResult
-from jointglasso.selection.select_penalty import SelectionSettings, select_from
+from jointglasso.selection.select_penalty import WEIGHTS, SelectionSettings, select_from
 from jointglasso.solution import Solution
 
+Model = TypeVar("Model", bound="JointModel")
 
+
+def estimator(cls: type[Model]) -> type[Model]:
+    """Refuse unknown arguments of the constructor with the most similar names."""
+    constructor: Any = known_arguments()(cls.__init__)
+    cls.__init__ = constructor  # type: ignore[method-assign]
+    return cls
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class JointModel(BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators; see `JointGraphicalLasso` for the attributes."""
+    """Base of the estimators with their common parameters; see `JointGraphicalLasso` for these and the attributes."""
 
-    _has_covariates = False
+    scale: str = "correlation"
+    assume_centered: bool = False
+    weights: Any = WEIGHTS
+    penalize_diagonal: bool = False
+    fuse_diagonal: bool = False
+    screening: str = "dynamic"
+    solver: Any = "auto"
+    tol: float = 1e-6
+    max_iter: int | None = None
+    n_jobs: int | None = None
+    missing: str = "refuse"
+    association: str = "pearson"
+    constant: str = "refuse"
+    pair_weights: Any = None
+
+    _has_covariates: ClassVar[bool] = False
 
     def _preparation(self) -> Preparation:
         return Preparation(

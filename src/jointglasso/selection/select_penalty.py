@@ -59,22 +59,7 @@ CHOSEN = "select chooses the penalties; to try certain ones give grid=[(lambda1,
 
 
 class SelectionWarning(UserWarning):
-    """Warns about a choice that needs a check: a point on the border of the grid, or a criterion prone to false edges.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     chosen = jgl.select(X, y, criterion="bic")
-    >>> [warning.category.__name__ for warning in caught]
-    ['SelectionWarning']
-    """
+    """Warns about a choice that needs a check: on the border of the grid, or by a criterion prone to false edges."""
 
 
 @known_arguments(solve, lambda1=CHOSEN, lambda2=CHOSEN)
