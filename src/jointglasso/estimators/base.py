@@ -64,15 +64,20 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             self.scale, self.assume_centered, self.association, self.missing, self.constant, self.variables
         ).checked()
 
-    def _solve_options(self) -> SolveOptions:
-        """Parameters that are options of `solve`."""
-        names = [field.name for field in fields(SolveOptions) if field.name in self.get_params(deep=False)]
-        return SolveOptions.of({name: getattr(self, name) for name in names})
+    def _values(self, options: type[Any]) -> dict[str, Any]:
+        """Parameters of the estimator that are fields of a class of options, by name."""
+        parameters = self.get_params(deep=False)
+        return {field.name: parameters[field.name] for field in fields(options) if field.name in parameters}
 
-    def _choose(self, samples: Samples, ready: PreparedSamples, settings: SelectionSettings) -> SelectionResult:
+    def _solve_options(self) -> SolveOptions:
+        return SolveOptions.of(self._values(SolveOptions))
+
+    def _choose(self, samples: Samples, ready: PreparedSamples) -> SelectionResult:
         """Choose the penalties by the criterion."""
-        settings = replace(settings, solve=replace(self._solve_options(), n_jobs=None)).checked()
-        result = select_from(SelectionData(ready.source, samples, self._preparation(), ready.notes), settings)
+        solve = replace(self._solve_options(), n_jobs=None)
+        chosen = {**self._values(SelectionSettings), "grid": self._grid(ready.source), "solve": solve}
+        data = SelectionData(ready.source, samples, self._preparation(), ready.notes)
+        result = select_from(data, SelectionSettings(**chosen).checked())
         self.selection_: SelectionResult | None = result
         self.lambda1_, self.lambda2_ = result.lambda1, result.lambda2
         return result

@@ -15,7 +15,6 @@ from jointglasso.engine import solve_with
 from jointglasso.estimators.base import JointModel, estimator
 from jointglasso.selection.em import prepared
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.selection.select_penalty import SelectionSettings
 
 
 @estimator
@@ -286,18 +285,6 @@ class JointGraphicalLassoCV(JointModel):
         """
         samples = self._read(X, y, covariates)
         ready = prepared(self._preparation(), samples)
-        settings = SelectionSettings(
-            criterion=self.criterion,
-            grid=self._grid(ready.source),
-            gamma=self.gamma,
-            relaxed=self.relaxed,
-            patience=self.patience,
-            cv=self.cv,
-            beta=self.beta,
-            n_subsamples=self.n_subsamples,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-        )
-        chosen = self._choose(samples, ready, settings)
+        chosen = self._choose(samples, ready)
         self._keep(chosen.solution, ready.location, ready.deviation, ready.notes)
         return self

@@ -16,7 +16,6 @@ from jointglasso.engine import solve_with
 from jointglasso.estimators.base import JointModel, estimator
 from jointglasso.selection.em import prepared
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.selection.select_penalty import SelectionSettings
 
 
 @estimator
@@ -135,14 +134,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         ready = prepared(self._preparation(), samples)
         self.selection_ = None
         if self.lambda1 is None or self.lambda2 is None:
-            settings = SelectionSettings(
-                criterion=self.criterion,
-                grid=self._grid(ready.source),
-                gamma=self.gamma,
-                random_state=self.random_state,
-                n_jobs=self.n_jobs,
-            )
-            solution = self._choose(samples, ready, settings).solution
+            solution = self._choose(samples, ready).solution
         else:
             self.lambda1_, self.lambda2_ = self.lambda1, self.lambda2
             solution = solve_with(ready.source, self.lambda1, self.lambda2, self._solve_options())

@@ -42,7 +42,7 @@ from jointglasso.selection.resampled import (
 )
 from jointglasso.selection.resampling import SelectionData, complement, draw, make_folds, read_data
 from jointglasso.selection.result import SelectionResult
-from jointglasso.selection.search import CoarseToFineSearch, EvaluatedPoints, Found, Patience, walk_grid
+from jointglasso.selection.search import CoarseToFineSearch, EvaluatedPoints, Patience, SearchResult, walk_grid
 from jointglasso.selection.solves import (
     ProgressCallback,
     Tracker,
@@ -390,14 +390,16 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     )
 
 
-def _run_or_interim(search: Callable[[], Found], interim: EvaluatedPoints, settings: SelectionSettings) -> Found:
+def _run_or_interim(
+    search: Callable[[], SearchResult], interim: EvaluatedPoints, settings: SelectionSettings
+) -> SearchResult:
     """Outcome of a search; after an interrupt with ``on_interrupt="return"``, the points evaluated so far."""
     try:
         return search()
     except KeyboardInterrupt:
         if settings.on_interrupt == "raise" or not interim.done:
             raise
-        return Found(interim.done, {}, interrupted=True)
+        return SearchResult(interim.done, {}, interrupted=True)
 
 
 def _solution(data: SelectionData, chosen: Evaluation, settings: SelectionSettings) -> Solution:
