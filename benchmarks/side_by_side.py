@@ -17,7 +17,15 @@ import sys
 import time
 from pathlib import Path
 
-SMALL = {"p=50, K=3": (50, 3, 0.2, 0.1), "p=200, K=3, connected": (200, 3, 0.15, 0.05)}
+SMALL = {
+    "p=10, K=2": (10, 2, 0.2, 0.1),
+    "p=25, K=1": (25, 1, 0.2, 0.0),
+    "p=50, K=3": (50, 3, 0.2, 0.1),
+    "p=100, K=1": (100, 1, 0.2, 0.0),
+    "p=200, K=3, connected": (200, 3, 0.15, 0.05),
+}
+FUSION = {f"{penalty} p={p}": (penalty, p) for penalty in ("fused", "chain", "laplacian") for p in (100, 300)}
+OVER_TIME = {f"chain K=50, p={p}": p for p in (20, 50)}
 PAPER = {f"paper {d}, p=1000, K={K}": (d, K) for d in ("A", "B10", "C40") for K in (2, 6, 10)}
 GENES = {
     "TCGA p=2000 (0.6, 0.1)": (2000, 0.6, 0.1),
@@ -27,7 +35,7 @@ GENES = {
 
 
 def tasks(tcga: str | None) -> list[str]:
-    names = ["import", *SMALL, "select p=50", "select p=200", *PAPER]
+    names = ["import", *SMALL, *FUSION, *OVER_TIME, "select p=50", "select p=200", *PAPER]
     return names + ["samples p=20000, K=3"] + (list(GENES) if tcga else [])
 
 
@@ -57,7 +65,7 @@ class Worker:
         rng = np.random.default_rng(0)
         if name in SMALL or name.startswith("select"):
             p = SMALL[name][0] if name in SMALL else int(name.split("=")[1])
-            n_classes = 3
+            n_classes = SMALL[name][1] if name in SMALL else 3
             mixing = np.eye(p) + 0.4 * (rng.random((p, p)) < 2.0 / p)
             X = [rng.standard_normal((150, p)) @ mixing for _ in range(n_classes)]
             if name in SMALL:
@@ -70,6 +78,12 @@ class Worker:
                     np.vstack(X), np.repeat(range(n_classes), 150), grid=grid, criterion="ebic"
                 ).solution.objective
             )
+        if name in FUSION or name in OVER_TIME:
+            penalty, p = FUSION[name] if name in FUSION else ("chain", OVER_TIME[name])
+            n_classes = 3 if name in FUSION else 50
+            mixing = np.eye(p) + 0.4 * (rng.random((p, p)) < 2.0 / p)
+            S = np.stack([np.corrcoef(rng.standard_normal((150, p)) @ mixing, rowvar=False) for _ in range(n_classes)])
+            return lambda: jgl.solve(S, 0.2, 0.05, penalty=penalty).objective
         if name in PAPER:
             from common import PAPER_LAMBDAS, paper_covariances
 
@@ -112,7 +126,7 @@ def main() -> None:
     parser.add_argument("trees", nargs="*", type=Path)
     parser.add_argument("--tcga")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="parts of names, separated by semicolons")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
@@ -125,7 +139,7 @@ def main() -> None:
     print("| task | old, s | new, s | new / old | objectives differ by |")
     print("|---|---|---|---|---|")
     for name in tasks(arguments.tcga):
-        if arguments.only not in name:
+        if not any(part in name for part in arguments.only.split(";")):
             continue
         turns = [[ask(process, name) for process in pair] for _ in range(arguments.repeats)]
         errors = [answer["error"] for answer in turns[0] if "error" in answer]

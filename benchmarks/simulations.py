@@ -14,6 +14,8 @@ test of partial correlations (inverse of S, Fisher's z), where p < n.
 `ordinal`: the same for answers in categories, `association="mixed"` beside normal scores of the codes.
 `missing`: the same with values missing at random, `missing="em"`.
 `permutation`: level of `jointglasso.network_test` where the graphs are equal, and its time.
+`combinations`: level of `network_test` with Spearman's correlations, pairwise deletion and ordinal variables.
+`listed`: differences between classes as `jointglasso fit` lists them: those of the estimates, and the significant ones.
 `strength`: one class is cut into parts of unlike size; variables whose strengths are said to differ are false.
 `real`: one class of real data is halved at random; a difference that is found is false.
 `held_out`: log-likelihood of tumours that had no part in the choice of the network.
@@ -84,8 +86,13 @@ GRAPHS: dict[str, Callable[[int, np.random.Generator], set[tuple[int, int]]]] = 
 }  # fmt: skip
 
 
-def truths(graph: str, p: int, n_classes: int, rng: np.random.Generator, moved: float = 0.2) -> Matrices:
-    """Precision matrices of variables of variance 1: one graph, of which every class has moved some edges."""
+def truths(
+    graph: str, p: int, n_classes: int, rng: np.random.Generator, moved: float = 0.2, equal_values: bool = False
+) -> Matrices:
+    """Precision matrices of variables of variance 1: one graph, of which every class has moved some edges.
+
+    With `equal_values` the partial correlations of the other edges are the same in all classes, else almost.
+    """
     base = sorted(GRAPHS[graph](p, rng))
     pairs = np.column_stack(np.triu_indices(p, 1))
     values = {edge: rng.uniform(0.25, 0.6) * rng.choice([-1, 1]) for edge in base}
@@ -100,10 +107,14 @@ def truths(graph: str, p: int, n_classes: int, rng: np.random.Generator, moved: 
         Theta = np.zeros((p, p))
         for (i, j), value in own.items():
             Theta[i, j] = Theta[j, i] = value
-        smallest = np.linalg.eigvalsh(Theta)[0]
-        Theta += (max(-smallest, 0.0) + 0.3) * np.eye(p)
+        out.append(Theta)
+    diagonal = np.array([max(-np.linalg.eigvalsh(Theta)[0], 0.0) + 0.3 for Theta in out])
+    if equal_values:
+        diagonal[:] = diagonal.max()
+    for k, Theta in enumerate(out):
+        Theta += diagonal[k] * np.eye(p)
         deviation = np.sqrt(np.diagonal(np.linalg.inv(Theta)))
-        out.append(Theta * np.outer(deviation, deviation))
+        out[k] = Theta * np.outer(deviation, deviation)
     return out
 
 
@@ -469,6 +480,97 @@ def permutation_table(repetitions: int, seed: int, work: Work) -> None:
     print(f"\n1,000 permutations, p = 50, 2 x 100 samples: {seconds:.1f} s")
 
 
+#: Options of `network_test` on samples of equal graphs, number of variables, permutations, and share of the data sets.
+COMBINATIONS = {
+    "Spearman": ({"association": "spearman"}, 8, 99, 1.0),
+    "pairwise, 10 % missing": ({"missing": "pairwise"}, 8, 99, 1.0),
+    "four categories, mixed": ({"association": "mixed"}, 6, 39, 0.5),
+}
+
+
+def reject_combination(job: tuple[str, int, int]) -> np.ndarray:
+    """Which statistics reject at 0.05 on 80 + 160 samples of one graph, as in `reject`."""
+    words, seed, number = job
+    options, p, n_permutations, _ = COMBINATIONS[words]
+    rng = np.random.default_rng([seed, number, p])
+    Theta = truths("scale-free", p, 1, rng)[0]
+    samples = {"a": normal(Theta, 80, rng), "b": normal(Theta, 160, rng)}
+    if "missing" in options:
+        samples = {name: np.where(rng.random(X.shape) < 0.1, np.nan, X) for name, X in samples.items()}
+    if options.get("association") == "mixed":
+        deviation = np.sqrt(np.linalg.inv(Theta).diagonal())
+        samples = {name: np.digitize(X / deviation, (-0.8, 0.0, 0.9)) for name, X in samples.items()}
+    found = jgl.network_test(samples, n_permutations=n_permutations, random_state=number, **options)
+    return np.array([*found.p_values.values(), found.node_p_familywise.min()]) <= 0.05
+
+
+def combinations_table(repetitions: int, seed: int, work: Work) -> None:
+    """Share of tests that reject equal graphs at 0.05, standard errors in brackets."""
+    print_header("data", "p", "data sets", *STATISTICS, "smallest of the variables, family-wise")
+    for words, (_, p, _, share) in COMBINATIONS.items():
+        n = int(share * repetitions)
+        rejected = np.array(work(reject_combination, [(words, seed, number) for number in range(n)]), dtype=float)
+        print_row(words, p, n, *(mean_and_error(column) for column in rejected.T))
+
+
+def mean_and_error(values: np.ndarray) -> str:
+    return f"{np.mean(values):.3f} ({np.std(values) / np.sqrt(len(values)):.3f})"
+
+
+#: Designs of `listed` and the fraction of the edges that every class has moved.
+LISTED = [
+    (Design("scale-free", 30, (200, 200)), 0.2),
+    (Design("band", 30, (150, 450)), 0.2),
+    (Design("random", 30, (250, 250, 250)), 0.2),
+    (Design("scale-free", 30, (150, 450), student), 0.2),
+    (Design("scale-free", 40, (60, 180)), 0.0),
+]
+
+
+def listed_differences(job: tuple[tuple[Design, float], int, int]) -> np.ndarray:
+    """Differences of the estimates: number, share that is false, opposite signs; significant: number, false, power."""
+    (design, moved), seed, number = job
+    rng = np.random.default_rng([seed, number, design.p, *design.sizes])
+    truth = truths(design.graph, design.p, len(design.sizes), rng, moved, equal_values=True)
+    samples = {
+        f"c{k}": design.sampler(Theta, n, rng) for k, (Theta, n) in enumerate(zip(truth, design.sizes, strict=True))
+    }
+    chosen, tests = jgl.select(samples), jgl.infer(samples)
+    listed = jgl.JointNetworks.from_solution(chosen.solution).differences(tested=tests)
+    rho = [-Theta / np.sqrt(np.outer(Theta.diagonal(), Theta.diagonal())) for Theta in truth]
+    place = {name: i for i, name in enumerate(tests.variable_names)}
+
+    def true_differences(table) -> np.ndarray:
+        ends = [table[word].map(place) for word in ("variable1", "variable2")]
+        one, two = (np.array([rho[int(name[1:])][i, j] for name, i, j in zip(table[word], *ends, strict=True)])
+                    for word in ("class1", "class2"))  # fmt: skip
+        return np.abs(one - two) > 1e-9
+
+    significant = tests.differences(fdr=0.1)
+    n_true = true_differences(tests.differences()).sum()
+    is_true = true_differences(significant)
+    return np.array(
+        [
+            len(listed),
+            (~true_differences(listed)).mean() if len(listed) else 0.0,
+            (listed.change == "opposite signs").sum(),
+            len(significant),
+            (~is_true).mean() if len(significant) else 0.0,
+            is_true.sum() / n_true if n_true else np.nan,
+        ]
+    )
+
+
+def listed_table(repetitions: int, seed: int, work: Work) -> None:
+    """Differences between classes, by the estimates and by the tests at a false discovery rate of 0.1."""
+    print_header(
+        "design", "differences of the estimates", "false", "opposite signs", "significant", "false (FDR)", "power"
+    )
+    for design, moved in LISTED:
+        rows = np.array(work(listed_differences, [((design, moved), seed, n) for n in range(repetitions)]))
+        print_row(f"{design}{'' if moved else ', equal'}", *(mean_and_error(column) for column in rows.T))
+
+
 def unlike_strengths(job: tuple[Design, int, int]) -> np.ndarray:
     """Shares of variables: disjoint intervals, difference with p <= .05; any with q <= .1; mean difference; covered.
 
@@ -634,6 +736,8 @@ def main() -> None:
         "ordinal": lambda o, work: ordinal_table(-(-o.repetitions // few), o.seed, work),
         "missing": lambda o, work: missing_table(o.repetitions, o.seed, work),
         "permutation": lambda o, work: permutation_table(o.repetitions, o.seed, work),
+        "combinations": lambda o, work: combinations_table(o.repetitions, o.seed, work),
+        "listed": lambda o, work: listed_table(o.repetitions, o.seed, work),
         "strength": lambda o, work: strength_table(o.repetitions, o.seed, work),
         "real": lambda o, work: real_table(o.repetitions, o.seed, work, o.data),
         "held_out": lambda o, work: held_out_table(-(-o.repetitions // 40), o.seed, work),

@@ -46,9 +46,8 @@ BATCH_ENTRIES, BATCH_COST = 2**22, 2e6
 #: W and S in single precision, one matrix in double precision.
 BIG_BLOCK, BIG_BYTES = 1500, 16.0
 
-#: Solved blocks are cached up to this total number of entries, at this many bytes per entry; an entry of a group
-#: without stored blocks counts as this fraction of one.
-CACHED_ENTRIES, CACHED_BYTES, CACHED_FRACTION_BIG = 2e7, 50.0, 0.05
+#: Solved blocks are cached up to this many bytes in all, at this many bytes per entry.
+CACHED_BYTES, BYTES_PER_CACHED_ENTRY = 1e9, 50.0
 
 #: Bytes below which the memory check is skipped; it costs as much as a small solve.
 MEMORY_CHECK_BYTES = 2.0**26
@@ -153,6 +152,9 @@ GROWTH, RAISE = 8.0, 1.05
 
 #: Maximal conjugate gradient steps per direction on a face; a step must reduce the gap to this fraction.
 FACE_STEPS, FACE_GAIN = 200, 0.3
+
+#: Fraction of the gap that would certify the weakest edge at which a solve with ``prove=True`` aims: rounding is added.
+EDGE_GAP = 0.5
 
 # --- Other methods ---
 

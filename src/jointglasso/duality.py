@@ -204,6 +204,16 @@ def precision_radius(gap: FloatArray, weight: FloatArray) -> FloatArray:
         return np.asarray(s / (1.0 - s))
 
 
+def gap_to_certify(value: FloatArray, root: FloatArray, weight: FloatArray) -> FloatArray:
+    """(E,): gap below which `precision_radius` excludes zero for an entry of Theta.
+
+    `value` is the entry, `root` the square root of the product of the two diagonal entries. Inverse of
+    `precision_radius`: with ``e = |value| / root = s / (1 - s)``, the gap is ``weight * (log(1 + e) - e / (1 + e))``.
+    """
+    e = np.abs(value) / ((1.0 + ROUNDING) * root)
+    return np.asarray(weight * (np.log1p(e) - e / (1.0 + e)))
+
+
 def _newton_from_the_right(root: FloatArray, x: FloatArray, sign: float) -> FloatArray:
     """Solve ``sign t - log(1 + sign t) = x`` from above.
 

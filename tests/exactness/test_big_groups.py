@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
 
 import jointglasso as jgl
 from jointglasso import config
@@ -165,22 +166,75 @@ def test_a_pair_that_fails_the_check_is_merged_only_where_the_gap_asks_for_it(mo
             assert ((Theta != 0).toarray() <= (other != 0).toarray()).all()
 
 
-def test_another_round_goes_on_where_the_sweeps_left_w(monkeypatch, small_is_big):
+def merged_in_a_second_round():
+    """Samples and penalties whose dynamic partition is merged once."""
     rng = np.random.default_rng(14)
     p, n, f = rng.integers(12, 50), rng.integers(15, 60), rng.integers(2, 6)
     shared, scales = rng.standard_normal((n, f)), rng.uniform(0.1, 2, 3) * rng.uniform(0.3, 1)
     X = [shared @ rng.standard_normal((f, p)) * scale + rng.standard_normal((n, p)) for scale in scales]
     lambdas = np.array([rng.uniform(0.1, 0.5), rng.uniform(0.01, 0.5)]) * np.mean([x.var(axis=0).mean() for x in X])
+    return jgl.SampleCovariance(X), lambdas
+
+
+def test_another_round_does_not_start_over(monkeypatch, small_is_big):
+    """W of the largest group is kept even where no block is, so that the second round neither inverts nor restarts."""
+    monkeypatch.setattr(config, "CACHED_BYTES", 0.0)
+    S, lambdas = merged_in_a_second_round()
+    tasks, inverted, steps, solve = [], [], [], solve_big_task.solve_big
+
+    def recorded(task):
+        first = len(steps)
+        result = solve(task)
+        tasks.append((result, first))
+        return result
+
+    monkeypatch.setattr(solve_big_task, "solve_big", recorded)
+    monkeypatch.setattr(solve_big_task, "at_inverse", lambda *given: inverted.append(given))
+    monkeypatch.setattr(big_sweeps, "at_inverse", lambda *given: inverted.append(given))
+    solution = jgl.solve(S, *lambdas, tol=1e-6, callback=steps.append)
+    (_, before, _), _ = tasks[0]
+    (_, after, _), first = tasks[-1]
+    assert solution.status and len(tasks) > 1 and not inverted
+    assert 0 < after < before
+    assert steps[first].objective <= steps[first - 1].objective * (1.0 + 1e-6)
+    exact = jgl.solve(S, *lambdas, screening="none", tol=1e-10)
+    assert exact.objective - exact.certificate.gap <= solution.objective <= exact.objective + solution.certificate.gap
+
+
+def test_a_group_that_no_merge_touches_is_not_solved_again(monkeypatch, small_is_big):
+    source, lambdas = merged_in_a_second_round()
+    separate = jgl.SampleCovariance(correlated(p=20), scale="correlation")
+    blocks = [[s.block(k, np.arange(s.n_variables)) for s in (source, separate)] for k in range(3)]
+    S = np.stack([block_diag(first, 3.0 * second) for first, second in blocks])
+    sweeps, solve = [], solve_big_task.solve_big
+
+    def recorded(task):
+        result = solve(task)
+        sweeps.append((int(task.group.members.min()) >= source.n_variables, result[1]))
+        return result
+
+    monkeypatch.setattr(solve_big_task, "solve_big", recorded)
+    assert jgl.solve(S, *lambdas, tol=1e-6).status
+    of_separate = [n for is_separate, n in sweeps if is_separate]
+    first, second = np.split(np.array(of_separate), 2)
+    assert (first > 0).all() and not second.any()
+
+
+def test_another_round_goes_on_where_the_sweeps_left_w(monkeypatch, small_is_big):
+    S, lambdas = merged_in_a_second_round()
     tasks, solve = [], solve_big_task.solve_big
     monkeypatch.setattr(solve_big_task, "solve_big", lambda task: tasks.append((task, solve(task))) or tasks[-1][1])
     given, carry = [], solve_big_task._carried
-    monkeypatch.setattr(
-        solve_big_task, "_carried", lambda *of: given.append((of[1], carry(*of))) or given[-1][1].copy()
-    )
-    assert jgl.solve(jgl.SampleCovariance(X), *lambdas, tol=1e-6).status
+
+    def carried(group, points, *of):
+        given.append((list(points), *carry(group, points, *of)))
+        return given[-1][1].copy(), given[-1][2]
+
+    monkeypatch.setattr(solve_big_task, "_carried", carried)
+    assert jgl.solve(S, *lambdas, tol=1e-6).status
     (_, (_, before, _)), *_, (task, (_, sweeps, _)) = tasks
     assert 0 < sweeps < before and task.W is not None
-    points, W = given[-1]
+    points, W, _ = given[-1]
     class_mask = np.zeros(len(W), dtype=bool)
     for point in points:
         row, column = (end.ravel() for end in np.indices((len(point.group.members),) * 2))
@@ -199,6 +253,22 @@ def test_another_round_goes_on_where_the_sweeps_left_w(monkeypatch, small_is_big
     own = np.arange(len(task.group.members))
     class_mask[task.group.positions(own, own)] = True
     assert not W[~class_mask].any()
+
+
+@pytest.mark.parametrize("out_of_core", [True, False])
+def test_prove_goes_on_until_the_weakest_edge_is_certified(monkeypatch, out_of_core):
+    if out_of_core:
+        monkeypatch.setattr(config, "BIG_BLOCK", 2)
+        monkeypatch.setattr(config, "BATCHED_BLOCK", 1)
+    S = jgl.SampleCovariance(correlated(seed=3), scale="correlation")
+    rough = jgl.solve(S, 0.3, 0.1, tol=1e-3, screening="none")
+    n_edges, c = sum(rough.n_edges), rough.certificate
+    assert c.edges_present < n_edges and 0.0 < c.edge_gap < c.gap
+    proved = jgl.solve(S, 0.3, 0.1, tol=1e-3, screening="none", prove=True)
+    assert proved.status and proved.certificate.edges_present == sum(proved.n_edges)
+    assert proved.certificate.gap <= proved.certificate.edge_gap
+    exact = jgl.solve(S, 0.3, 0.1, tol=1e-11, screening="none")
+    assert proved.n_edges == exact.n_edges
 
 
 def test_what_does_not_fit_as_blocks_fits_so(monkeypatch):

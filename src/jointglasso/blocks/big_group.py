@@ -51,6 +51,10 @@ class BigGroup:
             members=members,
         )
 
+    def has_blocks_of(self, other: BigGroup) -> bool:
+        """Whether the class blocks are the same."""
+        return np.array_equal(self.size, other.size) and np.array_equal(self.class_variables, other.class_variables)
+
     @property
     def n_entries(self) -> int:
         """Number of entries i < j inside the blocks."""
@@ -60,6 +64,11 @@ class BigGroup:
     def variables(self) -> IntArray:
         """(U,): the variables of the group, sorted."""
         return np.unique(self.members)
+
+    @cached_property
+    def class_variables(self) -> IntArray:
+        """(M,): class and variable of each member as one number."""
+        return np.asarray(self.block_class[self.member_block] * self.source.n_variables + self.members)
 
     @cached_property
     def local(self) -> IntArray:

@@ -134,6 +134,8 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError(f"--{fixed[0]} is given without --{other}: give both, or none to have them chosen.")
     if fixed and options["criterion"]:
         raise click.UsageError("--select chooses the penalties, but --lambda1 and --lambda2 are given: leave one out.")
+    if fixed and options["penalty"] == "auto":
+        raise click.UsageError("--penalty auto goes with a choice of the penalties: leave --lambda1 and --lambda2 out.")
     if options["latent"] is not None and not fixed:
         raise click.UsageError("--latent is for a solve at given penalties: add --lambda1 and --lambda2.")
     for name in ("prove", "stability"):
@@ -150,6 +152,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
     if options["lambda1"] is None:
         selection = choose(session, data, options["criterion"] or "jbic", options)
         solution = selection.solution
+        options = options | {"penalty": solution.parameters["penalty"]}  # the one that "auto" has chosen
     else:
         with progress_of_solve(session) as progress:
             solution = jgl.solve(
@@ -162,6 +165,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
                 checkpoint=options["checkpoint"],
                 on_interrupt="return" if options["keep_partial"] else "raise",
                 latent=options["latent"],
+                prove=options["prove"],
                 **arguments_of_solve(options, data),
             )
     finished = solution.status.code != "interrupt" and (selection is None or not selection.interrupted)

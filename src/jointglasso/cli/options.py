@@ -22,7 +22,7 @@ SECTIONS = {
     "Table": ("subset", "variables", "drop", "top_variance", "log", "covariates", "missing", "constant"),
     "Model": (
         "scale", "association", "weights", "penalty", "class_graph", "penalize_diagonal", "fuse_diagonal",
-        "pair_weights", "latent", "se",
+        "pair_weights", "penalty_shape", "latent", "se",
     ),
     "Penalties": (
         "lambda1", "lambda2", "criterion", "gamma", "penalized_scores", "folds", "subsamples", "seed", "n_lambdas",
@@ -151,10 +151,15 @@ solve_options = together(
         help="As in the paper, or as in the R package JGL.",
     ),
     click.option(
-        "--penalty", type=click.Choice(["group", "maximum", "fused", "chain", "graph", "laplacian"]), default="group",
-        show_default="group; chain with --time",
+        "--penalty", type=click.Choice(["group", "maximum", "fused", "chain", "graph", "laplacian", "auto"]),
+        default="group", show_default="group; chain with --time",
         help="Similarity penalty: common support (group, maximum); equal values in all classes (fused), in consecutive "
-        "classes (chain), in neighbouring classes (graph); or similar values in neighbouring classes (laplacian).",
+        "classes (chain), in neighbouring classes (graph); similar values in neighbouring classes (laplacian); or the "
+        "better of group and fused (auto), where lambda1 and lambda2 are chosen.",
+    ),
+    click.option(
+        "--penalty-shape", type=click.Choice(["adaptive", "scad", "mcp", "log", "sqrt", "atan"]),
+        help="Concave penalty, which shrinks strong edges less (convex without it).",
     ),
     click.option("--fuse-diagonal", is_flag=True, help="With fused, chain and graph: fuse the diagonal entries, too."),
     click.option(

@@ -38,7 +38,8 @@ FIRST_ESTIMATE = 5
 
 def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
     """Keyword arguments common to `solve`, `solve_path`, `select` and `edge_stability`."""
-    arguments = {name: options[name] for name in ("tol", "max_iter", "penalize_diagonal") if options[name] is not None}
+    names = ("tol", "max_iter", "penalize_diagonal", "penalty_shape")
+    arguments = {name: options[name] for name in names if options[name] is not None}
     if options["max_memory"] is not None:
         arguments["max_memory"] = options["max_memory"] * 2**30
     arguments["weights"] = data.preparation["weights"]
@@ -92,9 +93,10 @@ def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
         arguments["ratios"] = numbers("--ratios", options["ratios"])
     if options["pair_weights"] is not None:
         arguments["pair_weights"] = read_pair_weights(options["pair_weights"])
-    return jgl.lambda_grid(
-        data.source, weights=data.preparation["weights"], **_class_penalty(options, data), **arguments
-    )
+    penalty = _class_penalty(options, data)
+    if penalty.get("penalty") == "auto":
+        raise click.UsageError("--penalty auto chooses by a search: leave --n-lambdas, --ratios and --min-ratio out.")
+    return jgl.lambda_grid(data.source, weights=data.preparation["weights"], **penalty, **arguments)
 
 
 def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]) -> SelectionResult:

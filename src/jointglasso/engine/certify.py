@@ -54,6 +54,7 @@ def certify(
         rounding=math.fsum(float(o.raised.sum()) for o in outcomes) + 2.0 * rounding,
         group_gaps=group_gaps[runner.blocks.by_cost],
         unit=problem.unit,
+        edge_gap=min((o.edge_gap for o in outcomes), default=np.inf),
         edges_present=present,
         edges_absent=absent + cut - n_uncertified,
         edges_undetermined=inside - present - absent + n_uncertified,

@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +22,15 @@ _LOST = (
     "The connection to the Dask scheduler was lost: start it again and solve again. With checkpoint= what was finished "
     "is found there."
 )
+
+
+_DYING = (
+    "Workers of the Dask cluster died each time that data was sent to them: look at their logs (often too little "
+    "memory), and start the cluster again."
+)
+
+#: Attempts to send the shared data, and seconds to wait until every worker has a copy.
+_ATTEMPTS, _COPY_SECONDS = 3, 60.0
 
 
 def is_client(executor: Any) -> bool:
@@ -38,7 +48,7 @@ class DaskExecutor:
             )
         _require_same_version(client)
         self._client, self._executor = client, client.get_executor(pure=False)
-        self._shared: tuple[Any, Any] = None, None
+        self._shared: tuple[Any, Any] | None = None
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, machine: str = "") -> Future[Any]:
         """Submit a task; the dashboard shows the name of its first argument, the function that does the work.
@@ -56,13 +66,36 @@ class DaskExecutor:
         return future
 
     def scatter(self, shared: Any) -> Any:
-        """Send the shared data to every worker once; it stays there until other data is sent."""
-        if self._shared[0] is not shared:
+        """Send the shared data to every worker once; it stays there until other data is sent.
+
+        `Client.scatter(broadcast=True)` is not used: the scheduler's replication never ends if a worker dies during it
+        (distributed issue 5704), and all later ones wait for its lock. One task per worker fetches a copy instead.
+        """
+        if self._shared is not None and self._shared[0] is shared and self._shared[1].status == "finished":
+            return self._shared[1]
+        for _ in range(_ATTEMPTS):
             try:
-                self._shared = shared, self._client.scatter([shared], broadcast=True, hash=False)[0]
+                (data,) = self._client.scatter([shared], hash=False)
+                self._copy_to_workers(data)
             except TimeoutError:
                 raise RuntimeError(_NO_WORKER) from None
-        return self._shared[1]
+            except (OSError, CancelledError):  # a worker died that was to take the data, or that alone held it
+                self.require_scheduler()
+                continue
+            self._shared = shared, data
+            return data
+        raise RuntimeError(_DYING)
+
+    def _copy_to_workers(self, data: Any) -> None:
+        """Let every worker fetch `data`; those that take longer than `_COPY_SECONDS` fetch it with their first task."""
+        from distributed import wait
+
+        copies = [
+            self._client.submit(_hold, data, key=f"copy-{uuid.uuid4().hex}", workers=[worker], allow_other_workers=True)
+            for worker in self._client.nthreads()
+        ]
+        with suppress(TimeoutError):
+            wait(copies, timeout=_COPY_SECONDS)
 
     def machines(self) -> dict[str, float]:
         """Number of concurrent tasks of each machine, by its name."""
@@ -83,6 +116,10 @@ class DaskExecutor:
         if isinstance(error, CancelledError) and self._client.status != "running":
             raise ConnectionError(_LOST) from None
         return isinstance(error, KilledWorker | CancelledError)
+
+
+def _hold(data: Any) -> None:
+    """Task that needs `data` on the worker it runs on."""
 
 
 def _require_same_version(client: Any) -> None:

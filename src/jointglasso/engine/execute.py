@@ -14,7 +14,7 @@ import numpy as np
 
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
-from jointglasso.data.checks import check_path, check_positive, check_warm_start, known_arguments
+from jointglasso.data.checks import InputError, check_path, check_positive, check_warm_start, known_arguments
 from jointglasso.engine.certify import certify
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.equalities import edge_clusters_of
@@ -23,11 +23,13 @@ from jointglasso.engine.methods import SOLVERS as SOLVERS, suited_method
 from jointglasso.engine.options import SolveOptions
 from jointglasso.engine.planning import check_memory, out_of_memory
 from jointglasso.engine.progress import Clock
+from jointglasso.engine.reweighting import reweight
 from jointglasso.engine.runner import GroupRunner, RunnerOptions, status_of
 from jointglasso.engine.screening import Screen
 from jointglasso.engine.solve_big_task import CachedBigBlocks
 from jointglasso.engine.task_result import TaskResult, isolated_objective, sparse_matrices
 from jointglasso.engine.tasks import WarmStart
+from jointglasso.penalties.shapes import Shape, as_shape
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
@@ -47,10 +49,13 @@ def solve(
     penalize_diagonal: bool = True,
     fuse_diagonal: bool = False,
     pair_weights: Any = None,
+    penalty_shape: str | None = None,
+    shape_parameter: float | None = None,
     latent: float | None = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     tol: float = 1e-6,
+    prove: bool = False,
     max_iter: int | None = None,
     n_jobs: int | None = None,
     warm_start: Solution | Sequence[Any] | None = None,
@@ -91,6 +96,14 @@ def solve(
         0 to leave it unpenalised, above 1 where it is against one, ``inf`` to forbid it. An array is symmetric and its
         diagonal is ignored; of a sparse matrix the stored entries count, zeros included, in one triangle or both; a
         dict has the form ``{(variable, variable): weight}`` with names or indices.
+    penalty_shape : {"adaptive", "scad", "mcp", "log", "sqrt", "atan"}, optional
+        Concave function of the penalty of each pair, which shrinks strong edges less: one to five further convex solves
+        with pair weights from the solve before (local linear approximation). The certificate is that of the last
+        convex problem; `Solution.parameters` has the concave objective of each step, which does not increase, and the
+        certified stationarity gap. "sqrt" with lambda2 = 0 is the penalty of Guo et al. (2011).
+    shape_parameter : float, optional
+        Size of an edge, in units of lambda1 + lambda2, beyond which it is penalised less: 3.7 for "scad", 3 for "mcp",
+        1 for the others by default.
     latent : float, optional
         Penalty mu on latent variables: the precision matrices of what was measured are ``Theta_k = A_k - L_k``, L_k
         being positive semidefinite, the penalties act on A_k, and ``mu sum_k tr L_k`` is added. `Solution.precision` is
@@ -105,6 +118,9 @@ def solve(
         ADMM for dense groups.
     tol : float, default 1e-6
         Relative duality gap of the full problem: gap <= tol * max(mean weight, abs(objective)).
+    prove : bool, default False
+        Continue after convergence until the gap certifies every edge, as far as `max_iter` and the arithmetic permit
+        (single precision in large groups); `Certificate.edge_gap` is the gap that the weakest edge needs.
     max_iter : int, optional
         Limit on the iterations; the default depends on the solver.
     n_jobs : int, optional
@@ -152,8 +168,9 @@ def solve(
     (True, True)
     """
     options = SolveOptions(
-        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, latent, screening, solver, tol,
-        max_iter, n_jobs, warm_start, callback, on_interrupt, checkpoint, max_memory, executor,
+        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, penalty_shape,
+        shape_parameter, latent, screening, solver, tol, prove, max_iter, n_jobs, warm_start, callback, on_interrupt,
+        checkpoint, max_memory, executor,
     )  # fmt: skip
     return solve_with(S, lambda1, lambda2, options, stacklevel=4)  # past `solve` and `known_arguments`
 
@@ -164,19 +181,41 @@ def solve_with(S: Any, lambda1: float, lambda2: float, options: SolveOptions, st
     runner = options.runner()
     with clock.stage("covariance"):
         problem = options.problem(S, lambda1, lambda2)
+        shape = as_shape(options.penalty_shape, options.shape_parameter)
         mu = None if options.latent is None else check_positive("latent", options.latent)
         if mu is not None:
             require_latent(problem)
+            if shape is not None:
+                raise InputError("penalty_shape= does not go with latent=: leave one of them out.", "penalty_shape")
         start = _warm_start(problem, options.warm_start)
         folder = check_path("checkpoint", options.checkpoint)
         if folder is not None:
             runner = replace(runner, checkpoint=Checkpoint(folder, problem))
-    solution = solve_problem(problem, options.screening, runner, start, clock)
+    solution = solve_shaped(problem, shape, options.screening, runner, start, clock)
     if mu is not None:
         solution = with_latent(problem, solution, mu, runner, clock)
     if not solution.status:
         warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=stacklevel)
     return solution
+
+
+def solve_shaped(
+    problem: JointProblem,
+    shape: Shape | None,
+    screening: str,
+    options: RunnerOptions,
+    start: WarmStart | None,
+    clock: Clock,
+    pairs: PairTable | None = None,
+) -> Solution:
+    """`solve_problem`, repeated with other pair weights where the penalty has a concave `shape`."""
+
+    def convex(weighted: JointProblem, first: WarmStart | None) -> Solution:
+        if weighted is problem:
+            return solve_problem(problem, screening, options, first, clock, pairs)
+        return solve_problem(weighted, screening, replace(options, checkpoint=None), first, clock)
+
+    return convex(problem, start) if shape is None else reweight(problem, shape, start, convex, options.tol)
 
 
 def solve_problem(
@@ -235,35 +274,44 @@ def _solve_in_rounds(
     problem: JointProblem, screen: Screen, options: RunnerOptions, start: WarmStart | None, clock: Clock
 ) -> _Final:
     """Solve the groups, check KKT at the screened-out entries, merge violations; repeat until the gap is certified."""
-    n_iter = 0
+    n_iter, following = 0, start
     while True:
-        blocks, isolated = _blocks_to_solve(screen, options.method)
-        with clock.stage("screening"):
-            memory = check_memory(problem, screen, blocks, options)
-        remaining = replace(options, max_iter=options.max_iter - n_iter, n_jobs=memory.n_jobs)
-        with blas_threads_for(screen.partition.largest):
-            with clock.stage("solve"):
-                isolated_value = isolated_objective(problem, isolated)
-                runner = GroupRunner(problem, blocks, isolated_value, remaining, screen.deferred, start, memory)
-                outcomes = runner.run()
-            clock.move("solve", "covariance", runner.covariance_seconds)
-            n_iter += runner.n_iter
-            stop, certified_result = options.control.stopped_by is not None or n_iter >= options.max_iter, None
-            if not stop and any(o.is_big for o in outcomes):
-                # Another round takes minutes. The gap includes the violations, which may be within the tolerance.
-                with clock.stage("certificate"):
-                    certified_result = certify(problem, runner, outcomes, screen)
-                stop = certified_result[1].relative_gap <= options.tol
-            with clock.stage("screening"):
-                merged = not stop and screen.merge([o.violated for o in outcomes])
+        final, following = _solve_round(problem, screen, options, following, clock, n_iter)
+        if final is not None:
+            return final
+        n_iter = following.n_iter
+
+
+def _solve_round(
+    problem: JointProblem, screen: Screen, options: RunnerOptions, start: WarmStart | None, clock: Clock, n_iter: int
+) -> tuple[_Final | None, WarmStart]:
+    """One round on the current partition: its result, or None if violations were merged; and the next start."""
+    blocks, isolated = _blocks_to_solve(screen, options.method)
+    with clock.stage("screening"):
+        memory = check_memory(problem, screen, blocks, options)
+    remaining = replace(options, max_iter=options.max_iter - n_iter, n_jobs=memory.n_jobs)
+    with blas_threads_for(screen.partition.largest):
+        with clock.stage("solve"):
+            isolated_value = isolated_objective(problem, isolated)
+            runner = GroupRunner(problem, blocks, isolated_value, remaining, screen.deferred, start, memory)
+            outcomes = runner.run()
+        clock.move("solve", "covariance", runner.covariance_seconds)
+        n_iter += runner.n_iter
+        stop, certified_result = options.control.stopped_by is not None or n_iter >= options.max_iter, None
+        if not stop and any(o.is_big for o in outcomes):
+            # Another round takes minutes. The gap includes the violations, which may be within the tolerance.
             with clock.stage("certificate"):
-                if not merged:
-                    outcomes, certificate = certified_result or certify(problem, runner, outcomes, screen)
-                precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
-        if not merged:
-            return _Final(outcomes, certificate, precision, certified, n_iter)
-        points = [o.cached_blocks.point for o in outcomes if isinstance(o.cached_blocks, CachedBigBlocks)]
-        start = WarmStart(precision, trusted=True, points=points)
+                certified_result = certify(problem, runner, outcomes, screen)
+            stop = certified_result[1].relative_gap <= options.tol
+        with clock.stage("screening"):
+            merged = not stop and screen.merge([o.violated for o in outcomes])
+        with clock.stage("certificate"):
+            if not merged:
+                outcomes, certificate = certified_result or certify(problem, runner, outcomes, screen)
+            precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
+    points = {o.number: o.cached_blocks.point for o in outcomes if isinstance(o.cached_blocks, CachedBigBlocks)}
+    following = WarmStart(precision, trusted=True, points=points, n_iter=n_iter)
+    return None if merged else _Final(outcomes, certificate, precision, certified, n_iter), following
 
 
 def _parameters(problem: JointProblem, options: RunnerOptions) -> dict[str, Any]:

@@ -20,8 +20,8 @@ class MemoryPlan:
 
     n_jobs: int | None = None
     """Number of concurrent tasks."""
-    cached_entries: float = config.CACHED_ENTRIES
-    """Number of entries of solved blocks that may stay in memory."""
+    free_bytes: float = np.inf
+    """Bytes that the concurrent tasks leave free."""
     for_admm: bool = True
     """Whether a large group on which Newton's method is slow may be solved by ADMM, which takes twice the memory."""
     for_blocks: bool = True
@@ -59,9 +59,17 @@ def n_concurrent(pieces: FloatArray, n_jobs: int, available: float) -> tuple[int
     return jobs, available - float(needed[jobs - 1])
 
 
-def cached_entries(free_bytes: float) -> float:
-    """Number of entries of solved blocks that fit into `free_bytes`."""
-    return min(config.CACHED_ENTRIES, max(0.0, free_bytes) / config.CACHED_BYTES)
+def kept_in_memory(area: FloatArray, big: BoolArray, free_bytes: float) -> BoolArray:
+    """(T,): tasks whose blocks stay in memory after their solve, from their numbers of entries, largest task first.
+
+    Blocks are kept up to `CACHED_BYTES` in all. W of a large group (`big`), which the next round continues from, is
+    kept wherever it fits: it is a quarter of what the solve of the group needs, which is free again by then.
+    """
+    blocks = np.cumsum(np.where(big, 0.0, config.BYTES_PER_CACHED_ENTRY * area))
+    W = np.cumsum(np.where(big, float(np.dtype(np.float32).itemsize) * area, 0.0))
+    next_area = np.append(area[1:], 0.0)
+    released = config.BIG_BYTES * np.maximum(area[:1] - next_area, 0.0)  # by the largest task, less the next one's need
+    return np.where(big, free_bytes + released >= W, blocks + W <= min(free_bytes, config.CACHED_BYTES))
 
 
 def dense_groups(blocks: ClassBlocks, pairs: PairTable | None) -> BoolArray:

@@ -14,6 +14,7 @@ from jointglasso.data.checks import (
     check_count,
     check_jobs,
     check_positive,
+    check_switch,
 )
 from jointglasso.engine.executors import check_executor
 from jointglasso.engine.methods import choose_method
@@ -29,10 +30,13 @@ from jointglasso.solvers import GroupSolver
 class SolveOptions(ProblemOptions):
     """Keyword arguments of `jointglasso.solve`, in their order and with their defaults."""
 
+    penalty_shape: str | None = None
+    shape_parameter: float | None = None
     latent: float | None = None
     screening: str = "dynamic"
     solver: str | GroupSolver = "auto"
     tol: float = 1e-6
+    prove: bool = False
     max_iter: int | None = None
     n_jobs: int | None = None
     warm_start: Solution | Sequence[Any] | None = None
@@ -61,6 +65,7 @@ class SolveOptions(ProblemOptions):
         return RunnerOptions(
             method=method,
             tol=check_positive("tol", self.tol),
+            prove=check_switch("prove", self.prove),
             max_iter=method.default_max_iter if self.max_iter is None else check_count("max_iter", self.max_iter),
             n_jobs=check_jobs(self.n_jobs),
             control=self.control(),

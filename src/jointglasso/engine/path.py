@@ -13,13 +13,14 @@ from typing import Any
 from jointglasso.data import as_source
 from jointglasso.data.checks import InputError, check_path
 from jointglasso.engine.checkpoint import Checkpoint
-from jointglasso.engine.execute import solve_problem
+from jointglasso.engine.execute import solve_shaped
 from jointglasso.engine.executors import Executor
 from jointglasso.engine.options import SolveOptions
 from jointglasso.engine.progress import Clock
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import scan_on
 from jointglasso.engine.tasks import WarmStart
+from jointglasso.penalties.shapes import as_shape
 from jointglasso.problem import JointProblem
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
@@ -36,6 +37,7 @@ def solve_path(
     penalize_diagonal: bool = True,
     fuse_diagonal: bool = False,
     pair_weights: Any = None,
+    penalty_shape: str | None = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     tol: float = 1e-6,
@@ -59,8 +61,8 @@ def solve_path(
         Penalties, in the order in which they are solved.
     checkpoint : path, optional
         Folder with one checkpoint per point.
-    S, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, screening, solver, tol, max_iter,
-    n_jobs, callback, on_interrupt, max_memory, executor
+    S, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, penalty_shape, screening, solver,
+    tol, max_iter, n_jobs, callback, on_interrupt, max_memory, executor
         As in `jointglasso.solve`.
 
     Yields
@@ -87,8 +89,9 @@ def solve_path(
             "lambdas must hold at least one pair (lambda1, lambda2): give a list such as [(0.3, 0.1)].", "lambdas"
         )
     options = SolveOptions(
-        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, None, screening, solver, tol,
-        max_iter, n_jobs, None, callback, on_interrupt, checkpoint, max_memory, executor,
+        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, penalty_shape,
+        screening=screening, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, callback=callback,
+        on_interrupt=on_interrupt, max_memory=max_memory, executor=executor,
     )  # fmt: skip
     runner = options.runner()
     source = as_source(S)
@@ -100,7 +103,7 @@ def _solve_all(
     problems: list[JointProblem], options: SolveOptions, runner: RunnerOptions, folder: Path | None
 ) -> Iterator[Solution]:
     pairs = _scan_once(problems, options.screening, runner.executor)
-    warm_starts = _WarmStarts()
+    warm_starts, shape = _WarmStarts(), as_shape(options.penalty_shape)
     for number, problem in enumerate(problems):
         clock = Clock()
         runner = replace(runner, control=options.control())
@@ -108,7 +111,7 @@ def _solve_all(
             runner = replace(runner, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
         start = warm_starts.nearest(problem)
         table = None if pairs is None else pairs.for_penalty(problem.penalty)
-        solution = solve_problem(problem, options.screening, runner, start, clock, table)
+        solution = solve_shaped(problem, shape, options.screening, runner, start, clock, table)
         warm_starts.add(problem, solution)
         if not solution.status:
             warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=3)

@@ -21,7 +21,7 @@ from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.checks import check_choice, check_count
 from jointglasso.engine.executors import machines_of, memory_of
-from jointglasso.engine.memory import MemoryPlan, cached_entries, dense_groups, group_memory, n_concurrent, work_memory
+from jointglasso.engine.memory import MemoryPlan, dense_groups, group_memory, n_concurrent, work_memory
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import SCREENING, Screen
@@ -223,9 +223,7 @@ def check_memory(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     share, needed = memory_share(), budget - free
     if needed > share:
         raise MemoryShareExceeded(needed)
-    return MemoryPlan(
-        jobs if jobs < n_workers else n_jobs, cached_entries(min(free, share - needed)), for_admm, for_blocks
-    )
+    return MemoryPlan(jobs if jobs < n_workers else n_jobs, max(0.0, min(free, share - needed)), for_admm, for_blocks)
 
 
 def out_of_memory(

@@ -18,7 +18,7 @@ import numpy as np
 from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.duality import DualityGap, precision_radius, subgradient_within
+from jointglasso.duality import DualityGap, gap_to_certify, precision_radius, subgradient_within
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
@@ -239,12 +239,36 @@ def certify_screening(
         remaining = task.max_iter - result.n_iter
         if not len(unresolved) or len(violated[0]) or not can_refine or remaining <= 0 or progress():
             break
-        refined = _refined(task, method, result, unresolved, gap_factor, min(max_refine_iter, remaining), progress)
+        wanted = gap_factor * result.bounds.gap[unresolved]
+        refined = _refined(task, method, result, unresolved, wanted, min(max_refine_iter, remaining), progress)
         if refined is result:
             continue
         result, bounds = refined, _rounded(task, refined)
         violated, unresolved = check.kkt_check(result.theta, bounds)
     return result, bounds, violated, not len(unresolved)
+
+
+def prove_edges(
+    task: SolverTask, method: GroupSolver, result: SolverResult, bounds: DualityGap, progress: TaskProgress
+) -> tuple[SolverResult, DualityGap]:
+    """Continue the solve of the groups whose gap does not certify all edges; the result, and its bounds."""
+    wanted = config.EDGE_GAP * edge_gaps(task.system, result.theta)
+    groups, n_remaining = np.flatnonzero(bounds.gap > wanted), task.max_iter - result.n_iter
+    if not len(groups) or n_remaining <= 0 or method.lockstep or progress():
+        return result, bounds
+    refined = _refined(task, method, result, groups, wanted[groups], n_remaining, progress)
+    return (result, bounds) if refined is result else (refined, _rounded(task, refined))
+
+
+def edge_gaps(system: BlockSystem, theta: FloatArray) -> FloatArray:
+    """(G,): gap below which every edge of a group is certified; infinite without edges."""
+    values = system.gather(theta)
+    entries = np.flatnonzero(values)
+    root = system.products_of_members(np.sqrt(theta[system.diagonal]), np.ones(system.n_blocks), entries)
+    block = system.entry_block[entries]
+    gaps = np.full(system.n_groups, np.inf)
+    np.minimum.at(gaps, system.block_group[block], gap_to_certify(values[entries], root, system.block_weight[block]))
+    return gaps
 
 
 def _rounded(task: SolverTask, result: SolverResult) -> DualityGap:
@@ -256,13 +280,13 @@ def _refined(
     method: GroupSolver,
     result: SolverResult,
     groups: IntArray,
-    gap_factor: float,
+    wanted: FloatArray,
     max_iter: int,
     progress: TaskProgress,
 ) -> SolverResult:
-    """Continue the solve of `groups` down to `gap_factor` times their gaps."""
+    """Continue the solve of `groups` down to the gaps `wanted`."""
     limits = np.full(task.system.n_groups, np.inf)
-    limits[groups] = gap_factor * result.bounds.gap[groups]
+    limits[groups] = wanted
     subtask = replace(
         task, start=result.theta, known=result.bounds, warm=True, gap_budget=limits, tol=1.0, absolute=True,
         max_iter=max_iter, keep=lambda theta: None, report=lambda objective, gap: progress(),

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jointglasso import config
 from jointglasso._threads import cores_here
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
-from jointglasso.engine.memory import UNLIMITED, MemoryPlan
+from jointglasso.engine.memory import UNLIMITED, MemoryPlan, kept_in_memory
 from jointglasso.engine.progress import Control, Progress
 from jointglasso.engine.solve_big_task import AnyCachedBlocks, is_big
 from jointglasso.engine.solve_task import rebuild, solve_task
@@ -36,6 +35,7 @@ class RunnerOptions:
     max_iter: int
     n_jobs: int | None
     control: Control
+    prove: bool = False
     max_memory: float | None = None
     checkpoint: Checkpoint | None = None
     executor: Executor | None = None
@@ -58,7 +58,7 @@ class GroupRunner:
         self.memory_plan, self.blocks, self.options = memory, blocks, options
         self.isolated_objective, self.covariance_seconds, self.n_iter = isolated_objective, 0.0, 0
         self.shared = TaskContext(
-            problem, options.method, options.tol, deferred, warm_start, options.checkpoint,
+            problem, options.method, options.tol, deferred, options.prove, warm_start, options.checkpoint,
             memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks,
         )  # fmt: skip
         self.groups = task_groups(blocks, together=options.method.lockstep)
@@ -70,27 +70,29 @@ class GroupRunner:
         self.progress = Progress(options.control, isolated_objective, item_starts, [len(g) for g in self.groups], costs)
 
     def _items(self, starts: Sequence[float]) -> list[Task]:
-        shares, area, cached_entries = gap_fractions(self.blocks), self.blocks.group_area, 0.0
+        shares, area = gap_fractions(self.blocks), self.blocks.group_area
         concurrent = self.options.executor is not None or min(self.options.n_jobs or 1, len(self.groups)) > 1
         n_threads = 1 if concurrent else cores_here()
         items = []
         for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
             blocks = self.blocks.select(groups)
-            item = Task(
-                number=number,
-                blocks=blocks,
-                gap_budget=shares[groups],
-                rest=self.start_objective - start,
-                max_iter=self.options.max_iter,
-                n_threads=n_threads,
-                saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
+            items.append(
+                Task(
+                    number=number,
+                    blocks=blocks,
+                    gap_budget=shares[groups],
+                    rest=self.start_objective - start,
+                    max_iter=self.options.max_iter,
+                    n_threads=n_threads,
+                    saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
+                )
             )
-            cached_entries += float(area[groups].sum()) * (
-                config.CACHED_FRACTION_BIG if is_big(item, self.shared) else 1.0
-            )
-            keep_blocks = cached_entries <= self.memory_plan.cached_entries and self.options.executor is None
-            items.append(replace(item, keep_blocks=keep_blocks))
-        return items
+        if self.options.executor is not None or not items:
+            return items
+        entries = np.array([float(area[groups].sum()) for groups in self.groups])
+        big = np.array([is_big(item, self.shared) for item in items])
+        keep = kept_in_memory(entries, big, self.memory_plan.free_bytes)
+        return [replace(item, keep_blocks=bool(kept)) for item, kept in zip(items, keep, strict=True)]
 
     def run(self) -> list[TaskResult]:
         """Solve all groups until the sum of their gaps is within the tolerance of the full problem."""

@@ -7,7 +7,6 @@ pairs only: a `SomePairs` system holds the diagonal and the pairs to check.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -138,6 +137,7 @@ def solve_big_task(item: Task, shared: TaskContext, progress: TaskProgress) -> T
         n_entries=group.n_entries,
         n_present=int(present.sum()),
         n_absent=point.n_absent(gap) if proved else 0,
+        edge_gap=point.edge_gap,
         certified_equal=NO_PROOFS,
         violated=violated,
         proved=proved,
@@ -151,29 +151,45 @@ def solve_big_task(item: Task, shared: TaskContext, progress: TaskProgress) -> T
 def rebuild_big(outcome: TaskResult, item: Task, shared: TaskContext) -> CachedBigBlocks:
     """Rebuild a solved large group, with the inverse of its Theta as W."""
     group = BigGroup.build(shared.problem.source, item.blocks, shared.problem.weights)
-    task = _task(item, shared, group, lambda *news: False)
+    task = _task(replace(item, saved=None, start=outcome.nonzeros), shared, group, lambda *news: False)
     return CachedBigBlocks.of(at_inverse(task, support_of(group, outcome.nonzeros)), item, shared)
 
 
 def _task(item: Task, shared: TaskContext, group: BigGroup, progress: TaskProgress) -> BigTask:
     problem = shared.problem
-    start, W = None, None
+
+    def limit(value: float) -> float:
+        return float(item.gap_budget[0]) * shared.tol * max(problem.unit, abs(item.rest + value))
+
+    start, W, known, objective = None, None, None, None
     if item.saved is not None:
         start = _from_checkpoint(group, item.saved)
     if start is None and item.start is not None:
         start = support_of(group, item.start)
     if start is None and shared.warm_start is not None:
         start = _from_matrices(group, shared.warm_start)
-        W = _carried(group, shared.warm_start.points, problem.diagonal_penalty)
+        points = _points_inside(group, shared.warm_start.points)
+        if (
+            len(points) == 1
+            and group.has_blocks_of(points[0].group)
+            and points[0].gap
+            <= min(limit(points[0].objective), config.EDGE_GAP * points[0].edge_gap if shared.prove else np.inf)
+        ):
+            known = points[0]
+        elif points:
+            W, objective = _carried(group, points, problem.diagonal_penalty)
     task = BigTask(
         group=group,
         penalty=problem.penalty,
         diagonal_penalty=problem.diagonal_penalty,
-        limit=lambda objective: float(item.gap_budget[0]) * shared.tol * max(problem.unit, abs(item.rest + objective)),
+        limit=limit,
         max_iter=item.max_iter,
         n_threads=item.n_threads,
         start=start,
         W=W,
+        known=known,
+        prove=shared.prove,
+        objective=objective,
         report=progress,
     )
     if shared.checkpoint is None:
@@ -300,16 +316,27 @@ def _from_matrices(group: BigGroup, start: WarmStart) -> GroupSupport:
     return support
 
 
-def _carried(group: BigGroup, points: Sequence[DualPoint], diagonal_penalty: float) -> NDArray[np.float32] | None:
-    """W from the groups of the previous round that are now part of this group, diagonal otherwise; None if none are."""
-    W, diagonal_member = None, np.arange(len(group.members))
-    for point in points:
-        old = point.group
-        if not np.isin(old.variables, group.variables).all():
-            continue
-        if W is None:
-            W = np.zeros(int(group.offset[-1]), dtype=np.float32)
-            W[group.positions(diagonal_member, diagonal_member)] = group.optimal_variance(diagonal_penalty)
+def _points_inside(group: BigGroup, points: dict[int, DualPoint]) -> list[DualPoint]:
+    """Remove and return the points of the previous round whose groups are part of this group."""
+    keys, inside = group.class_variables, []
+    for number, point in list(points.items()):
+        if np.isin(point.group.class_variables, keys).all():
+            inside.append(number)
+    return [points.pop(number) for number in inside]
+
+
+def _carried(group: BigGroup, points: list[DualPoint], diagonal_penalty: float) -> tuple[NDArray[np.float32], float]:
+    """W from `points`, which it empties, and diagonal otherwise; the objective of their Theta.
+
+    Variables outside the points count with the objective of the diagonal Theta.
+    """
+    diagonal_member, variance = np.arange(len(group.members)), group.optimal_variance(diagonal_penalty)
+    W = np.zeros(int(group.offset[-1]), dtype=np.float32)
+    W[group.positions(diagonal_member, diagonal_member)] = variance
+    per_member, objective = group.block_weight[group.member_block] * (1.0 + np.log(variance)), 0.0
+    while points:
+        point = points.pop()
+        old, objective = point.group, objective + point.objective
         for block, b in enumerate(old.size):
             variables = old.members[point.permuted.member[old.member_start[block] : old.member_start[block + 1]]]
             member = group.member_of[old.block_class[block], np.searchsorted(group.variables, variables)]
@@ -317,7 +344,8 @@ def _carried(group: BigGroup, points: Sequence[DualPoint], diagonal_penalty: flo
             slot = member - group.member_start[into]
             matrix = W[group.offset[into] : group.offset[into + 1]].reshape(group.size[into], -1)
             matrix[np.ix_(slot, slot)] = point.W[old.offset[block] : old.offset[block + 1]].reshape(b, b)
-    return W
+            per_member[member] = 0.0
+    return W, objective + float(per_member.sum())
 
 
 def _require_definite(group: BigGroup, theta: GroupSupport) -> None:

@@ -20,7 +20,7 @@ from jointglasso.duality import bound_groups, certified_edges, unpenalised_entri
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS, certified_equalities
 from jointglasso.engine.executors import TaskProgress, no_progress
-from jointglasso.engine.recheck import ScreeningCheck, certify_screening
+from jointglasso.engine.recheck import ScreeningCheck, certify_screening, edge_gaps, prove_edges
 from jointglasso.engine.solve_big_task import AnyCachedBlocks, is_big, rebuild_big, solve_big_task
 from jointglasso.engine.task_result import CachedBlocks, Nonzeros, TaskResult, flat_from_precisions, without_forbidden
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
@@ -49,6 +49,8 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
     if result is None:
         result = _unsolved(task) if progress() else shared.method.solve(task)
     result, bounds, violated, proved = certify_screening(task, shared.method, result, check, progress)
+    if shared.prove:
+        result, bounds = prove_edges(task, shared.method, result, bounds, progress)
     finite = np.isfinite(result.bounds.gap)
     present = absent = np.zeros(len(system.upper), dtype=bool)
     equalities = NO_PROOFS
@@ -69,6 +71,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
         n_entries=len(system.upper),
         n_present=int(present.sum()),
         n_absent=int(absent.sum()),
+        edge_gap=float(edge_gaps(system, result.theta).min(initial=np.inf)),
         certified_equal=equalities,
         violated=violated,
         proved=proved,

@@ -98,6 +98,8 @@ class TaskResult:
     n_present: int
     n_absent: int
     """Entries certified to be non-zero, and zero, provided that the screening of all tasks is certified."""
+    edge_gap: float
+    """Gap below which every edge of the task is certified."""
     certified_equal: EqualityProofs
     """Certified equalities and differences between the values of an edge in two classes."""
     violated: KKTViolations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from jointglasso.problem import JointProblem
 from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solvers import GroupSolver
+from jointglasso.solvers.dual_point import DualPoint
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,10 @@ class WarmStart:
     precision: Sequence[Any]
     trusted: bool
     """Whether they come from a solve, so that they and their principal submatrices are positive definite."""
-    points: Sequence[Any] = ()
-    """Dual points of the large groups of the previous round, with their W."""
+    points: dict[int, DualPoint] = field(default_factory=dict)
+    """Dual points of the large groups of the previous round, with their W; a task removes those it continues from."""
+    n_iter: int = 0
+    """Iterations of the previous rounds."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class TaskContext:
     tol: float
     deferred: DeferredPairs | None
     """Deferred pairs of dynamic screening, to be rechecked; None for the other rules, which need no check."""
+    prove: bool = False
+    """Whether to continue until the gap of a group certifies all of its edges."""
     warm_start: WarmStart | None = None
     checkpoint: Checkpoint | None = None
     """Destination of snapshots of long solves."""

@@ -56,6 +56,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     association: str = "pearson"
     constant: str = "refuse"
     pair_weights: Any = None
+    penalty_shape: str | None = None
 
     _has_covariates: ClassVar[bool] = False
 

@@ -63,6 +63,8 @@ class JointGraphicalLasso(JointModel):
         have both variables.
     pair_weights : array or None
         Penalty weight of each pair of variables, passed on to `jointglasso.solve`.
+    penalty_shape : {"adaptive", "scad", "mcp", "log", "sqrt", "atan"}, optional
+        Concave penalty that shrinks strong edges less, as in `jointglasso.solve`.
     latent : float, optional
         Penalty on latent variables, as in `jointglasso.solve`. With it, `precision_` is the penalised
         conditional network given the latent variables, and `low_rank_` their contribution.
@@ -222,7 +224,7 @@ class JointGraphicalLassoCV(JointModel):
         Coupling of the classes, as in `JointGraphicalLasso`.
     scale, assume_centered, weights, penalize_diagonal, fuse_diagonal, screening, solver, tol, max_iter, n_jobs, missing
         As in `JointGraphicalLasso`. `n_jobs` is the number of concurrent columns, folds or subsamples.
-    association, constant, variables, pair_weights
+    association, constant, variables, pair_weights, penalty_shape
         As in `JointGraphicalLasso`.
 
     Attributes

@@ -164,29 +164,11 @@ def choose_relaxation(data: SelectionData, solution: Solution, options: SolveOpt
     ratio of sample sizes: on a support that the held-out samples helped to choose, the maximum likelihood looks better
     than it is.
     """
-    default, samples = default_relaxation(data.source), data.samples
-    if (
-        samples is None
-        or samples.sample_fraction < 1.0
-        or data.preparation.association == "mixed"
-        or min(samples.sizes) < MIN_SAMPLES
-        or samples.n_variables > MAX_VARIABLES
-        or solution.has_latent
-        or not any(solution.n_edges)
-    ):
-        return default, ""
-    folds = CrossValidated(data, stratified_folds(samples.sizes, N_FOLDS, 0), options).parts
+    default = default_relaxation(data.source)
     phis = [default, *(np.full(len(default), phi) for phi in CANDIDATES)]
-    factor = (N_FOLDS / (N_FOLDS - 1.0)) ** 0.5
-    lambda1, lambda2 = (factor * float(solution.parameters[name]) for name in ("lambda1", "lambda2"))
-    losses = []
-    for source, held_out in folds:
-        fitted = solve_point(source, lambda1, lambda2, None, replace(options, checkpoint=None))
-        estimates = [refit(source, fitted, relaxation=phi, on_failure="ridge", tol=1e-4).precision for phi in phis]
-        empty = [sparse.diags_array(1.0 / np.maximum(source.diagonal(k), 1e-300)) for k in range(source.n_classes)]
-        n = sum(map(len, held_out))
-        losses.append([_loss(held_out, precision) / n for precision in [*estimates, empty]])
-    loss = np.array(losses)
+    if not can_hold_out(data) or solution.has_latent or not any(solution.n_edges):
+        return default, ""
+    loss = held_out_losses(data, solution, options, phis)
     change = loss[:, :-1] - loss[:, :1]
     error = change.std(axis=0, ddof=1) / np.sqrt(len(loss))
     mean = change.mean(axis=0)
@@ -197,6 +179,36 @@ def choose_relaxation(data: SelectionData, solution: Solution, options: SolveOpt
         f"{empty_loss:.4g} without edges."
     )
     return phis[best], sentence
+
+
+def can_hold_out(data: SelectionData) -> bool:
+    """Whether the samples are known and suffice for a cross-validated likelihood."""
+    samples = data.samples
+    return (
+        samples is not None
+        and samples.sample_fraction == 1.0
+        and data.preparation.association != "mixed"
+        and min(samples.sizes) >= MIN_SAMPLES
+        and samples.n_variables <= MAX_VARIABLES
+    )
+
+
+def held_out_losses(
+    data: SelectionData, solution: Solution, options: SolveOptions, phis: Sequence[FloatArray]
+) -> FloatArray:
+    """(N_FOLDS, len(phis) + 1): loss per held-out sample with each relaxation, and of the empty network."""
+    samples = data.require_samples("Cross-validation")
+    folds = CrossValidated(data, stratified_folds(samples.sizes, N_FOLDS, 0), options).parts
+    factor = (N_FOLDS / (N_FOLDS - 1.0)) ** 0.5
+    lambda1, lambda2 = (factor * float(solution.parameters[name]) for name in ("lambda1", "lambda2"))
+    losses = []
+    for source, held_out in folds:
+        fitted = solve_point(source, lambda1, lambda2, None, replace(options, checkpoint=None))
+        estimates = [refit(source, fitted, relaxation=phi, on_failure="ridge", tol=1e-4).precision for phi in phis]
+        empty = [sparse.diags_array(1.0 / np.maximum(source.diagonal(k), 1e-300)) for k in range(source.n_classes)]
+        n = sum(map(len, held_out))
+        losses.append([_loss(held_out, precision) / n for precision in [*estimates, empty]])
+    return np.array(losses)
 
 
 def _loss(held_out: list[FloatArray], precision: list[Any]) -> float:

@@ -25,6 +25,7 @@ from jointglasso.data.prepare import Preparation
 from jointglasso.engine import SolveOptions, solve
 from jointglasso.errors import argument
 from jointglasso.screening.curve import largest_penalties
+from jointglasso.selection.auto_penalty import AUTO, choose_penalty
 from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
 from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, check_gamma, single_edge_rate
 from jointglasso.selection.em import prepared
@@ -158,9 +159,10 @@ def select(
         Repeat the choice by an information criterion in two random halves of the samples, at the chosen ratio
         lambda2 / lambda1. `explain` calls a choice clear only if both halves choose numbers of edges within 20 %.
     **options
-        Further options of `jointglasso.solve`, such as ``tol``, ``screening``, ``max_memory`` (a limit on all
-        concurrent solves of a machine together) and ``checkpoint`` (a folder with one checkpoint per point: the same
-        call after an interrupt reads the finished points from it).
+        Further options of `jointglasso.solve`, such as ``penalty_shape``, ``tol``, ``screening``, ``max_memory`` (a
+        limit on all concurrent solves of a machine together) and ``checkpoint`` (a folder with one checkpoint per
+        point: the same call after an interrupt reads the finished points from it). ``penalty="auto"`` selects with the
+        group and with the fused penalty and takes the one with the larger likelihood of held-out samples.
 
     Returns
     -------
@@ -252,8 +254,12 @@ class SelectionSettings:
 
 def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
     """`select` for data that are already read and validated."""
-    with quiet_solves(), scanned_once(data.source, settings.solve):
-        result = (_by_stars if settings.criterion == "stars" else _by_score)(data, settings)
+    if settings.solve.penalty == AUTO:
+        found = choose_penalty(data, settings, _search)
+        data, result = replace(data, notes=(*data.notes, found.sentence)), found.result
+        settings = replace(settings, solve=found.options)
+    else:
+        result = _search(data, settings)
     warn_not_converged(result.n_failed, result.n_solves, "selection")
     if settings.criterion in ANTI_CONSERVATIVE and settings.relaxed:
         warnings.warn(
@@ -271,6 +277,12 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
     solution = with_refit(data.source, result.solution, relaxation)
     notes = (*notes, held_out) if held_out else notes
     return replace(result, solution=solution, notes=notes, half_edges=half_edges)
+
+
+def _search(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
+    """The best point for a given penalty."""
+    with quiet_solves(), scanned_once(data.source, settings.solve):
+        return (_by_stars if settings.criterion == "stars" else _by_score)(data, settings)
 
 
 def _half_edges(data: SelectionData, result: SelectionResult, settings: SelectionSettings) -> tuple[int, ...]:

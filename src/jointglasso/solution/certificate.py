@@ -47,6 +47,9 @@ class Certificate(ReprMixin):
     """Part of `gap` that bounds the rounding errors of the objective and of the dual value."""
     unit: float = 1.0
     """Mean weight of the classes; lower limit of the denominator of the relative gap."""
+    edge_gap: float = math.inf
+    """Gap below which the weakest edge, and with it every edge, is certified: the gap of its group, or `gap` where
+    dynamic screening is not certified; infinite without edges or if unknown."""
 
     @property
     def dual_objective(self) -> float:

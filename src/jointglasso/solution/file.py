@@ -56,7 +56,16 @@ FORMAT = "jointglasso solution"
 FORMAT_VERSION = 1
 
 #: Numbers of a certificate that the metadata hold.
-_CERTIFICATE = ("objective", "gap", "edges_present", "edges_absent", "edges_undetermined", "rounding", "unit")
+_CERTIFICATE = (
+    "objective",
+    "gap",
+    "edges_present",
+    "edges_absent",
+    "edges_undetermined",
+    "rounding",
+    "unit",
+    "edge_gap",
+)
 
 
 def save(solution: Solution, path: str | os.PathLike[str]) -> Path:
@@ -343,7 +352,9 @@ def _certificate(fields: _Fields, group_gaps: FloatArray) -> Certificate:
     counts = {name: fields.count(name) for name in ("edges_present", "edges_absent", "edges_undetermined")}
     numbers = fields.number("objective"), fields.number("gap", least=0)
     rounding, unit = fields.number("rounding", least=0), fields.number("unit", least=0)
-    return Certificate(*numbers, group_gaps, **counts, rounding=rounding, unit=unit)
+    # Added after files of this format were written.
+    edge_gap = fields.number("edge_gap", least=0) if "edge_gap" in fields.values else math.inf
+    return Certificate(*numbers, group_gaps, **counts, rounding=rounding, unit=unit, edge_gap=edge_gap)
 
 
 def _read_refit(fields: _Fields, precision: list[Any]) -> Refit:

@@ -20,13 +20,21 @@ import numpy as np
 
 from jointglasso import config
 from jointglasso._threads import Workers, single_threaded_blas
-from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
-from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
+from jointglasso.blocks.linalg import eigh_stack, factorize
 from jointglasso.data.checks import InputError, check_choice, check_count, check_positive, check_switch
-from jointglasso.duality import DualityGap
-from jointglasso.solvers.base import SolverResult, SolverTask, reason_to_end
+from jointglasso.solvers.base import (
+    BestSoFar,
+    BestTogether,
+    Evaluated,
+    IterativeMethod,
+    SolverResult,
+    SolverTask,
+    State,
+    run,
+)
 
 #: Stopping rule of the paper: both residuals, summed over the classes, below this.
 PAPER_TOLERANCE = 1e-6
@@ -93,75 +101,46 @@ class ADMM:
         """Iterate Eq. (9)-(10) until the stopping rule holds."""
         # Several blocks: one thread each; a single block: multi-threaded BLAS.
         blas = single_threaded_blas() if task.system.n_blocks > 1 else nullcontext()
+        best = BestTogether(task)
         with blas:
-            workers = Workers(task.n_threads)
-            return self._iterate(task, _AdmmState.begin(task, self.rho, workers, task.warm and self.warm_dual))
-
-    def _iterate(self, task: SolverTask, state: _AdmmState) -> SolverResult:
-        best = _BestSoFar(task)
-        stopped_by, number = "max_iter", 0
-        for number in range(1, task.max_iter + 1):
-            try:
-                objective = state.update_theta()
-            except np.linalg.LinAlgError:  # overflow to NaN for variables in extremely different units
-                stopped_by, number = "rounding", number - 1
-                state.Y = best.theta
-                break
-            state.update_y(self.relaxation)
-            state.update_u()
-            bounds = best.update(state.Y) if self._check_due(number, task.max_iter) else None
-            stop = task.report(objective, None if bounds is None else bounds.total_gap)
-            solved = bounds is not None and bounds.total_gap <= task.limits(bounds).sum()
-            stopped_by = reason_to_end(solved=solved, stop=stop, last=number == task.max_iter)
-            if self.stopping == "paper" and state.paper_residual() < PAPER_TOLERANCE:
-                stopped_by = "paper's rule"
-            if stopped_by:
-                break
-            if self.adapt_rho:
-                state.balance(number)
-            task.keep(lambda: best.theta if self.stopping == "gap" else state.Y)
-        theta, final_bounds = best.finish(state.Y)
-        return SolverResult(theta, final_bounds, number, stopped_by, [self.name] * task.system.n_groups)
-
-    def _check_due(self, number: int, max_iter: int) -> bool:
-        return self.stopping == "gap" and (number % self.check_every == 0 or number == max_iter)
+            n_iter, reason = run(_AdmmIteration(task, self), best, task.max_iter)
+        return best.result(n_iter, reason, [self.name] * task.system.n_groups)
 
 
-class _BestSoFar:
-    """Best iterate of each group so far: a later iterate of ADMM can be worse or not positive definite."""
+class _AdmmIteration(IterativeMethod["_AdmmState", Evaluated]):
+    """Iterations of ADMM on the groups of a task."""
 
-    def __init__(self, task: SolverTask) -> None:
-        self.task = task
-        self.theta = task.start.copy()
-        self.bounds: DualityGap | None = None
+    def __init__(self, task: SolverTask, options: ADMM) -> None:
+        self.task, self.options = task, options
 
-    def update(self, theta: FloatArray) -> DualityGap:
-        system = self.task.system
-        bounds = self.task.bounds(theta)
-        if self.bounds is None:
-            self.bounds = self.task.bounds(self.theta)
-        # If neither gap is finite, prefer a positive definite point, whose objective is finite.
-        both_unknown = np.isinf(bounds.gap) & np.isinf(self.bounds.gap)
-        better = np.where(both_unknown, bounds.objective < self.bounds.objective, bounds.gap <= self.bounds.gap)
-        positions = np.repeat(better[system.block_group], system.size**2)
-        self.theta[positions] = theta[positions]
-        self.bounds = DualityGap(
-            np.where(better, bounds.objective, self.bounds.objective),
-            np.where(better, bounds.gap, self.bounds.gap),
-            np.where(positions, bounds.dual, self.bounds.dual),
-            _mix(better[system.block_group], positions, bounds.factor, self.bounds.factor),
-        )
-        return self.bounds
+    def init(self, best: BestSoFar) -> _AdmmState:
+        options, task = self.options, self.task
+        return _AdmmState.begin(task, options.rho, Workers(task.n_threads), task.warm and options.warm_dual)
 
-    def finish(self, theta: FloatArray) -> tuple[FloatArray, DualityGap]:
-        bounds = self.update(theta)
-        if np.isinf(bounds.gap).any():
-            bounds = self.task.bounds(self.theta, scale_to_feasible=True)
-        return self.theta, bounds
+    def step(self, state: _AdmmState) -> _AdmmState:
+        if self.options.adapt_rho:
+            state.balance(state.n_iter)
+        try:
+            state.objective = state.update_theta()
+        except np.linalg.LinAlgError:  # overflow to NaN for variables in extremely different units
+            state.ended = "rounding"
+            return state
+        state.update_y(self.options.relaxation)
+        state.update_u()
+        state.n_iter += 1
+        if self.options.stopping == "paper" and state.paper_residual() < PAPER_TOLERANCE:
+            state.ended = "paper's rule"
+        return state
+
+    def theta(self, state: _AdmmState) -> Evaluated:
+        return Evaluated(state.Y)
+
+    def gap_check_due(self, state: _AdmmState, limit: float) -> bool:
+        return self.options.stopping == "gap" and state.n_iter > 0 and state.n_iter % self.options.check_every == 0
 
 
-@dataclass
-class _AdmmState:
+@dataclass(kw_only=True)
+class _AdmmState(State):
     """Iterates Theta, Y and U in flat storage, and rho (G,) of each group."""
 
     task: SolverTask
@@ -185,7 +164,7 @@ class _AdmmState:
             start_rho = np.full(system.n_groups, float(rho))
         Y = task.start.copy()
         U = _dual_of_start(task, start_rho) if with_dual else np.zeros_like(Y)
-        return cls(task, workers, Y, Y, U, start_rho, Y)
+        return cls(task=task, workers=workers, Theta=Y, Y=Y, U=U, rho=start_rho, Y_before=Y)
 
     @property
     def system(self) -> BlockSystem:
@@ -283,12 +262,3 @@ def _dual_of_start(task: SolverTask, rho: FloatArray) -> FloatArray:
     inverse = factorize(system, task.start).inverse
     scale = np.repeat(system.block_weight / rho[system.block_group], system.size**2)
     return np.asarray(scale * (inverse - system.S))
-
-
-def _mix(better: BoolArray, positions: BoolArray, new: Factorization, old: Factorization) -> Factorization:
-    """Factorization that takes `new` for the blocks marked `better` (`positions` in flat storage), else `old`."""
-    return Factorization(
-        np.where(positions, new.inverse, old.inverse),
-        np.where(better, new.logdet, old.logdet),
-        np.where(better, new.definite, old.definite),
-    )

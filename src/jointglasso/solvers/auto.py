@@ -1,13 +1,16 @@
-"""The default solver: choice of the method for each group.
+"""The default solver: a sequence of methods, each on the groups that the previous ones left above their gap limits.
 
-Closed form where the class graphs are forests; block coordinate ascent by columns for all others; Newton's method where
-its gap is above the limit; ADMM where Newton's method fails or is too expensive, as in densely correlated groups with
-unpenalised pairs (weight zero), to which column sweeps do not apply.
+Closed form where the class graphs are forests; block coordinate ascent by columns for all others, small groups in one
+compiled call, large groups one by one; Newton's method where the gap is above the limit; ADMM where Newton's method
+fails or is too expensive, as in densely correlated groups with unpenalised pairs (weight zero), to which column sweeps
+do not apply.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,14 +18,15 @@ from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.duality import DualityGap, diagonal_bounds
+from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
 from jointglasso.solvers.admm import ADMM
-from jointglasso.solvers.base import SolverResult, SolverTask
-from jointglasso.solvers.big_newton import solve_big_group
+from jointglasso.solvers.base import BestSoFar, Evaluated, IterativeMethod, SolverResult, SolverTask, State, run
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
 from jointglasso.solvers.column_ascent import suits_columns
-from jointglasso.solvers.newton import Newton, improve_to_limits, newton_on_groups
-from jointglasso.solvers.small_groups import dense_groups, extract_group, sweep_groups
-from jointglasso.solvers.sweeping import solve_by_sweeps
+from jointglasso.solvers.column_sweeps import SmallColumns, StoredColumns, slow_groups, step_on_face, uses_faces
+from jointglasso.solvers.face import prox_step
+from jointglasso.solvers.newton import Newton, newton_on_groups
+from jointglasso.solvers.small_groups import dense_groups, extract_group
 
 
 @dataclass(frozen=True)
@@ -37,157 +41,228 @@ class Auto:
     requires = frozenset({"prox"})
 
     def solve(self, task: SolverTask) -> SolverResult:
-        """Solve every group; penalties that do not support Newton's method are solved by `solve_by_sweeps`."""
-        if "newton" not in task.penalty.supports:
-            return solve_by_sweeps(task)
-        violates_global = strong_pairs(task.system, task.penalty)
-        theta, methods = _begin(task, violates_global)
-        dense = dense_groups(task.system, violates_global)
-        largest = task.system.size.max(initial=0)
-        if task.system.n_groups == 1 and (dense[0] or largest > config.SWEPT_BLOCK):
-            return _solve_big(task, theta, methods, violates_global, bool(dense[0]))
-        work = _GroupImprovement(task, methods, dense)
-        known = _known_at_start(task, theta, violates_global)
-        return improve_to_limits(task, theta, methods, work.improve, known, _admm_iterations(task))
+        """Run the stages in order until every group is within its limit."""
+        strong = np.empty(0, dtype=bool) if uses_faces(task) else strong_pairs(task.system, task.penalty)
+        best, methods = _begin(task, strong)
+        n_iter, reason = 0, "tolerance"
+        for stage in () if best.solved else _stages(task, methods, strong):
+            max_iter = _admm_iterations(task) if isinstance(stage, _AdmmOnGroups) else task.max_iter
+            taken, reason = run(stage, best, max_iter - n_iter)
+            n_iter += taken
+            if reason in ("tolerance", "callback"):
+                break
+        if not n_iter:
+            task.report(best.objective, best.gap)
+        if reason == "rounding" and n_iter >= task.max_iter:
+            reason = "max_iter"
+        return best.result(n_iter, reason, list(methods))
 
 
-def _begin(task: SolverTask, violates_global: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Initial Theta, and (G,) the method to report for each group if it is already the solution."""
+def _stages(task: SolverTask, methods: Any, strong: BoolArray) -> Iterator[IterativeMethod[Any, Evaluated]]:
+    """Methods in the order of their use."""
+    columns, faces, fused = suits_columns(task), uses_faces(task), task.penalty.fused_diagonal_penalty is not None
+    dense = slow_groups(task) if faces else dense_groups(task.system, strong)
+    if fused and "columns" in task.penalty.supports:
+        yield _FixedDiagonals(task, methods)
+    elif columns:
+        yield from _column_stages(task, methods, dense, strong)
+    if not faces:
+        yield _NewtonOnGroups(task, methods, dense & (not columns))
+    yield _AdmmOnGroups(task, methods)
+
+
+def _column_stages(
+    task: SolverTask, methods: Any, dense: BoolArray, strong: BoolArray
+) -> Iterator[IterativeMethod[Any, Evaluated]]:
+    """Column sweeps over the small groups, then over each large one (and dense ones, if Newton's method follows)."""
+    is_large = task.system.largest_block > config.SWEPT_BLOCK
+    if (~is_large).any():
+        yield SmallColumns(task, methods, dense & ~is_large)
+    separate = is_large if uses_faces(task) else (is_large & (not task.absolute)) | dense
+    if separate.any():
+        yield _ColumnsOnGroups(task, methods, separate, strong)
+
+
+def _begin(task: SolverTask, strong: BoolArray) -> tuple[BestSoFar, Any]:
+    """Best point at the start, and (G,) the method to report for each group that it solves."""
     system = task.system
     methods = np.full(system.n_groups, "warm start" if task.warm else "closed form", dtype=object)
     if task.absolute:
-        return task.start.copy(), methods
+        return BestSoFar(task, bounds=task.known), methods
+    if uses_faces(task):
+        methods[:] = "warm start" if task.warm else "start"
+        return BestSoFar(task, bounds=None if task.warm else _bounds_of_diagonal(task, task.start)), methods
+    large = int(system.size.max(initial=0)) > config.SWEPT_BLOCK
     # A start on a spanning forest does not accelerate column sweeps over small groups.
-    only_forests = suits_columns(task) and system.size.max(initial=0) <= config.SWEPT_BLOCK
     theta, forest = forest_solution(
-        system, task.penalty, task.diagonal_penalty, violates_global, task.n_threads, only_forests=only_forests
-    )
+        system, task.penalty, task.diagonal_penalty, strong, task.n_threads,
+        only_forests=suits_columns(task) and not large,
+    )  # fmt: skip
     if task.warm:
         keep = np.repeat(~forest[system.block_group], system.size**2)
         theta[keep] = task.start[keep]
     methods[forest] = "closed form"
-    return theta, methods
+    if task.warm or task.max_iter == 0:
+        return BestSoFar(task, theta), methods
+    if system.n_groups == 1 and large:  # the gap at a start that is far from the solution is not worth two factors
+        return BestSoFar(task, theta, _bounds_of_diagonal(task, task.start)), methods
+    n_strong = system.sum_pairs_per_group(strong.astype(float))
+    unknown = not n_strong.all() or bool(system.gather(theta).any())
+    return BestSoFar(task, theta, None if unknown else _bounds_of_diagonal(task, theta)), methods
 
 
-def _known_at_start(task: SolverTask, theta: FloatArray, violates_global: BoolArray) -> DualityGap | None:
-    """Bounds of a diagonal start without gaps, if every group has strong pairs and will be improved anyway."""
-    system = task.system
-    n_strong = system.sum_pairs_per_group(violates_global.astype(float))
-    if task.warm or task.absolute or task.max_iter == 0 or not n_strong.all() or system.gather(theta).any():
-        return None
-    return diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
+def _bounds_of_diagonal(task: SolverTask, theta: FloatArray) -> DualityGap:
+    """Objective of a diagonal start; the gap is not computed and set to infinity.
 
-
-def _solve_big(
-    task: SolverTask, theta: FloatArray, methods: FloatArray, violates_global: BoolArray, dense: bool
-) -> SolverResult:
-    """One large group: column sweeps and Newton's method, or ADMM where that exceeds its work limit."""
-    taken, sweeps = 0, suits_columns(task) and (dense or not task.absolute)
-    if sweeps or not dense:
-        limit = config.ADMM_WORK if task.memory_for_admm else np.inf
-        theta, bounds, taken, stopped_by = solve_big_group(
-            task, theta, work_limit=limit, sweeps=sweeps, violates_global=violates_global
-        )
-        if stopped_by != "work":
-            name = "columns, newton" if sweeps else "newton"
-            return SolverResult(theta, bounds, taken, stopped_by, [name] if taken else list(methods))
-    n_remaining = _admm_iterations(task) - taken
-    result = ADMM().solve(replace(task, start=theta, warm=task.warm or taken > 0, max_iter=n_remaining))
-    return replace(result, n_iter=taken + result.n_iter)
-
-
-@dataclass
-class _GroupImprovement:
-    """Improvement of small groups by column sweeps, Newton's method and ADMM."""
-
-    task: SolverTask
-    methods: FloatArray
-    dense: BoolArray
-
-    def improve(self, theta: FloatArray, bounds: DualityGap, todo: BoolArray, n_iter: int) -> tuple[int, DualityGap]:
-        """Sweeps, Newton's method, ADMM: each on the groups that the previous method did not solve."""
-        task, limits, largest = self.task, self.task.limits(bounds), self.task.system.largest_block
-        warm = task.absolute or n_iter > 0
-        self.methods[todo] = "columns, newton" if _sweeps_first(task) else "newton"
-        for_newton = todo & (suits_columns(task) | ~self.dense)
-        taken, after, unsolved = self._sweep(theta, bounds, for_newton, limits, task.max_iter - n_iter, warm)
-        if unsolved.any() and taken < task.max_iter - n_iter:
-            sweeps = (self.dense | ((largest > config.SWEPT_BLOCK) & (not warm))) & suits_columns(task)
-            taken += newton_on_groups(
-                task,
-                theta,
-                unsolved,
-                limits,
-                task.max_iter - n_iter - taken,
-                work_limit=config.ADMM_WORK,
-                sweeps=sweeps,
-            )
-        task.keep(lambda: theta)
-        if unsolved.any() or not np.isfinite(after.gap).all():
-            after = task.bounds(theta, scale_to_feasible=True)
-        # Groups within `limits` are excluded even if the limits have decreased since; the next round solves them.
-        unconverged = ~(after.gap <= limits) & (after.gap > config.ROUNDING_GAP * (task.unit + np.abs(after.objective)))
-        cut_short = n_iter + taken >= task.max_iter and task.max_iter < Auto.default_max_iter
-        if unconverged.any() and not cut_short:
-            taken += _admm_on_groups(
-                task, theta, unconverged, task.limits(after), _admm_iterations(task) - n_iter - taken
-            )
-            self.methods[unconverged] = "admm"
-            after = task.bounds(theta, scale_to_feasible=True)
-        return taken, after
-
-    def _sweep(
-        self, theta: FloatArray, bounds: DualityGap, todo: BoolArray, limits: FloatArray, max_iter: int, warm: bool
-    ) -> tuple[int, DualityGap, BoolArray]:
-        """Sweep over the columns of small groups, with smaller tolerances until they are within their limits.
-
-        Returns the maximal number of sweeps, the final bounds, and the groups above their limits.
-        """
-        task, taken = self.task, 0
-        if not suits_columns(task):
-            return 0, bounds, todo
-        swept = todo & (task.system.largest_block <= config.SWEPT_BLOCK) & ~self.dense
-        for limit_factor in config.REFINE_FACTORS:
-            if not swept.any() or taken >= max_iter:
-                break
-            before, inverse = theta.copy(), bounds.inverse if warm else np.empty(0)
-            n_sweeps = min(max_iter - taken, config.FEW_SWEEPS)
-            taken += sweep_groups(task, theta, inverse, swept, limit_factor * limits, n_sweeps)
-            after = task.bounds(theta)
-            todo = todo & ~(after.gap <= limits)
-            # Badly conditioned groups are reset to the previous point if it was better.
-            worse = todo & swept & ~(after.objective <= bounds.objective)
-            restored = np.repeat(worse[task.system.block_group], task.system.size**2)
-            theta[restored] = before[restored]
-            bounds, warm, swept = after, True, swept & todo & ~worse
-        return taken, bounds, todo
-
-
-def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int) -> int:
-    """Improve `theta` in place by ADMM on the groups in `todo`; return the maximal number of iterations.
-
-    The last resort: slow, but reliable in groups so badly conditioned that Newton's quadratic model is useless.
+    For a single group `inverse` and `dual` are uninitialised buffers: the first gap check replaces them.
     """
-    groups = np.flatnonzero(todo)
-    n_threads = task.n_threads if len(groups) == 1 else 1
+    system = task.system
+    known = diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
+    inverse = np.empty_like(theta)
+    if system.n_groups > 1 or task.penalty.fused_diagonal_penalty is not None:
+        inverse = np.zeros_like(theta)
+        inverse[system.diagonal] = 1.0 / theta[system.diagonal]
+    return replace(known, dual=inverse.copy(), factor=replace(known.factor, inverse=inverse))
 
-    def solve(group: int) -> int:
-        subtask, positions = extract_group(task, theta, group, limits, max_iter)
-        result = ADMM().solve(replace(subtask, n_threads=n_threads))
-        theta[positions] = result.theta  # never worse than the start
-        task.keep(lambda: theta)
-        return result.n_iter
 
-    # Several groups share the cores; a single group uses all of them.
-    workers = Workers(task.n_threads if len(groups) > 1 else 1)
-    return max(workers.map(solve, [int(group) for group in groups]))
+class _PerGroup(IterativeMethod[State, Evaluated]):
+    """A method applied to some groups; repeated for groups whose limits have decreased with the objective."""
+
+    def __init__(self, task: SolverTask, methods: Any) -> None:
+        self.task, self.methods = task, methods
+
+    def init(self, best: BestSoFar) -> State:
+        self.best, self.limits = best, np.full(self.task.system.n_groups, np.inf)
+        return State(ended="" if self._todo().any() else "rounding")
+
+    def step(self, state: State) -> State:
+        todo, self.limits = self._todo(), self.best.limits
+        state.n_iter += self.improve(todo)
+        state.ended = "" if self._todo().any() else "rounding"
+        return state
+
+    def theta(self, state: State) -> Evaluated:
+        return Evaluated(self.best.theta, self.best.bounds)
+
+    def gap_check_due(self, state: State, limit: float) -> bool:
+        return state.n_iter > 0
+
+    def _todo(self) -> BoolArray:
+        return np.asarray(self.best.unsolved & self.suitable() & (self.best.limits < 0.99 * self.limits))
+
+    def suitable(self) -> BoolArray:
+        """(G,): groups to which the method applies."""
+        return np.ones(self.task.system.n_groups, dtype=bool)
+
+    def improve(self, todo: BoolArray) -> int:
+        """Improve the best point on the groups in `todo`; the number of iterations."""
+        raise NotImplementedError
+
+
+class _ColumnsOnGroups(_PerGroup):
+    """Column sweeps over large groups, one after another."""
+
+    def __init__(self, task: SolverTask, methods: Any, groups: BoolArray, strong: BoolArray) -> None:
+        super().__init__(task, methods)
+        self.groups, self.strong = groups, strong
+
+    def suitable(self) -> BoolArray:
+        return self.groups
+
+    def improve(self, todo: BoolArray) -> int:
+        best, taken, faces = self.best, [0], uses_faces(self.task)
+        max_iter = min(self.task.max_iter, config.COMPARING_MOST if faces else config.NEWTON_SWEEPS)
+        for group in np.flatnonzero(todo).tolist():
+            subtask, positions = extract_group(self.task, best.theta, group, best.limits, self.task.max_iter)
+            single = self.task.system.n_groups == 1
+            known = best.bounds.of_group(group, self.task.system.block_group == group, positions)
+            inner = BestSoFar(subtask, bounds=known)
+            columns = StoredColumns(subtask, self.strong if single and len(self.strong) else None)
+            n_iter, reason = run(columns, inner, max_iter)
+            best.update_group(group, positions, inner.theta, inner.bounds)
+            taken.append(n_iter)
+            self.methods[group] = "columns" if faces else "columns, newton"
+            if reason == "callback" or (not single and self.task.report(best.objective, None)):
+                break  # `run` asks again
+        return max(taken)
+
+
+class _NewtonOnGroups(_PerGroup):
+    """Newton's method on groups with a penalty that supports it as a whole."""
+
+    def __init__(self, task: SolverTask, methods: Any, excluded: BoolArray) -> None:
+        super().__init__(task, methods)
+        self.excluded = excluded
+
+    def suitable(self) -> BoolArray:
+        return ~self.excluded
+
+    def improve(self, todo: BoolArray) -> int:
+        task, best = self.task, self.best
+        swept = todo & (self.methods == "columns, newton")
+        self.methods[todo & ~swept] = "newton"
+        theta, work_limit = best.theta.copy(), config.ADMM_WORK if task.memory_for_admm else np.inf
+        taken = newton_on_groups(task, theta, todo, self.limits, task.max_iter, work_limit=work_limit)
+        best.update(Evaluated(theta, task.bounds(theta, scale_to_feasible=True)), todo)
+        return taken
+
+
+class _AdmmOnGroups(_PerGroup):
+    """ADMM, the last resort: slow, but reliable in groups so badly conditioned that other methods fail."""
+
+    def suitable(self) -> BoolArray:
+        bounds, task = self.best.bounds, self.task
+        rounding = bounds.gap <= config.ROUNDING_GAP * (task.unit + np.abs(bounds.objective))
+        return np.asarray(~rounding | uses_faces(task))
+
+    def improve(self, todo: BoolArray) -> int:
+        task, best, groups = self.task, self.best, np.flatnonzero(todo).tolist()
+        n_threads, max_iter = task.n_threads if len(groups) == 1 else 1, _admm_iterations(task)
+
+        def solve(group: int) -> tuple[Any, SolverResult]:
+            subtask, positions = extract_group(task, best.theta, group, self.limits, max_iter)
+            return positions, ADMM().solve(replace(subtask, n_threads=n_threads, warm=True))
+
+        # Several groups share the cores; a single group uses all of them.
+        results = Workers(task.n_threads if len(groups) > 1 else 1).map(solve, groups)
+        for group, (positions, result) in zip(groups, results, strict=True):
+            best.update_group(group, positions, result.theta, result.bounds)
+            self.methods[group] = "admm"
+        return max(result.n_iter for _, result in results)
+
+
+class _FixedDiagonals(_PerGroup):
+    """Column sweeps for a fused diagonal, where the optimal diagonal of W is not known in advance.
+
+    Fixed-point iteration: sweeps with the diagonal of W fixed at that of the current dual point, then a proximal step
+    and Newton's method on the face (with clusters of diagonal entries), which update the diagonal.
+    """
+
+    def improve(self, todo: BoolArray) -> int:
+        task, best, system = self.task, self.best, self.task.system
+        penalty = replace(cast(ClassGraphPenalty, task.penalty), fuse_diagonal=False)
+        S = system.S.copy()
+        S[system.diagonal] += best.bounds.dual[system.diagonal] - system.optimal_variance(task.diagonal_penalty)
+        fixed = replace(
+            task, system=replace(system, S=S), penalty=penalty, start=best.theta, known=None, warm=True,
+            report=lambda objective, gap: False, keep=lambda theta: None,
+        )  # fmt: skip
+        inner, taken = BestSoFar(fixed), 0
+        for stage in _column_stages(fixed, self.methods, slow_groups(fixed), np.empty(0, dtype=bool)):
+            taken += run(stage, inner, task.max_iter)[0]
+        self.methods[todo] = "columns"
+        best.update(Evaluated(prox_step(task, inner.theta, inner.bounds.inverse)), todo)
+        for group in np.flatnonzero(best.unsolved & np.isfinite(best.bounds.gap)):
+            taken += step_on_face(best, int(group))
+        self.n_rounds += 1
+        return max(taken, 1)
+
+    n_rounds = 0
+
+    def _todo(self) -> BoolArray:
+        return self.best.unsolved & (self.n_rounds < config.DIAGONALS)
 
 
 def _admm_iterations(task: SolverTask) -> int:
     """Iteration limit of ADMM: its own default, which is larger, unless the caller lowered the limit."""
     return ADMM.default_max_iter if task.max_iter >= Auto.default_max_iter else task.max_iter
-
-
-def _sweeps_first(task: SolverTask) -> bool:
-    """Whether column sweeps precede Newton's method; not in a refinement to an absolute gap."""
-    return suits_columns(task) and not task.absolute

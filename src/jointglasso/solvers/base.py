@@ -1,10 +1,15 @@
-"""The solver interface, and the convergence criterion (duality gap) that all solvers share."""
+"""The solver interface, the convergence criterion (duality gap), and the one loop that decides when a solve ends.
+
+A method is an `IterativeMethod`: `init`, `step`, `theta`, `gap_check_due`. `run` calls it, evaluates the gap where a
+check is due, and decides about tolerance, callback, iteration limit, rounding and snapshots. The best point so far is
+in a `Best`: `BestSoFar` for the groups of a `BlockSystem`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -83,6 +88,219 @@ class SolverResult:
     """"tolerance", "paper's rule", "max_iter", "callback" or "rounding"."""
     methods: list[str]
     """(G,): name of the method that solved each group."""
+
+
+@dataclass
+class State:
+    """State of an iteration; methods derive from it."""
+
+    n_iter: int = 0
+    """Iterations so far."""
+    objective: float | None = None
+    """Objective of the current iterate, to be reported; None for that of the best point."""
+    ended: str = ""
+    """Reason to end that the method itself found: "rounding" if no step can improve the iterate, "paper's rule", or
+    "work" for a limit of its own; empty to continue."""
+
+
+StateT = TypeVar("StateT", bound=State)
+Candidate_contra = TypeVar("Candidate_contra", contravariant=True)
+Candidate = TypeVar("Candidate")
+
+
+class Best(Protocol[Candidate_contra]):
+    """Best point so far, and the limit on its duality gap."""
+
+    @property
+    def objective(self) -> float:
+        """Objective of the best point."""
+
+    @property
+    def gap(self) -> float:
+        """Its duality gap."""
+
+    @property
+    def limit(self) -> float:
+        """Limit on the gap at this objective."""
+
+    @property
+    def solved(self) -> bool:
+        """Whether the gap is within its limit."""
+
+    def update(self, candidate: Candidate_contra) -> None:
+        """Evaluate the gap at a candidate, and adopt it where it is better."""
+
+    def report(self, objective: float, gap: float | None) -> bool:
+        """Report an iteration; whether to stop."""
+
+    def keep(self, candidate: Callable[[], Candidate_contra]) -> None:
+        """Write a snapshot of the current iterate, if one is due."""
+
+
+class IterativeMethod(Generic[StateT, Candidate]):
+    """An iterative method on given blocks, as `run` calls it."""
+
+    def init(self, best: Any) -> StateT:
+        """State at the best point so far."""
+        raise NotImplementedError
+
+    def step(self, state: StateT) -> StateT:
+        """The state after one iteration, which may be the same object."""
+        raise NotImplementedError
+
+    def theta(self, state: StateT) -> Candidate:
+        """Theta of the current iterate, in the representation that `Best.update` evaluates."""
+        raise NotImplementedError
+
+    def gap_check_due(self, state: StateT, limit: float) -> bool:
+        """Whether the gap is to be evaluated now: every time, unless a check costs more than a step."""
+        return True
+
+    def refine(self, state: StateT, best: Any) -> None:
+        """Improve the best point after a check above the limit; by default nothing."""
+
+
+def run(method: IterativeMethod[StateT, Candidate], best: Best[Candidate], max_iter: int) -> tuple[int, str]:
+    """Iterate until the gap is within its limit, or a reason to stop; the number of iterations and the reason.
+
+    The reason is the first that holds: "tolerance", the method's own (`State.ended`), "callback", "max_iter". The best
+    point is evaluated in any case.
+    """
+    state = method.init(best)
+    while True:
+        last = state.n_iter >= max_iter
+        due = last or bool(state.ended) or method.gap_check_due(state, best.limit)
+        if due:
+            best.update(method.theta(state))
+            if not (best.solved or last):
+                method.refine(state, best)
+        stop = False
+        if due or state.n_iter > 0:
+            objective = best.objective if state.objective is None else state.objective
+            stop = best.report(objective, best.gap if due else None)
+        reasons = {"tolerance": due and best.solved, state.ended: True, "callback": stop, "max_iter": last}
+        reason = next((name for name, holds in reasons.items() if name and holds), "")
+        if reason:
+            if not due:
+                best.update(method.theta(state))
+            return state.n_iter, reason
+        best.keep(lambda: method.theta(state))  # noqa: B023  # called at once or not at all
+        state = method.step(state)
+
+
+@dataclass
+class Evaluated:
+    """Theta in flat storage, with its bounds or its Cholesky factors where a method has them."""
+
+    theta: FloatArray
+    bounds: DualityGap | None = None
+    factor: Factorization | None = None
+
+
+class BestSoFar:
+    """Best Theta of each group of a task so far, with its bounds: later iterates can be worse or indefinite."""
+
+    def __init__(self, task: SolverTask, start: FloatArray | None = None, bounds: DualityGap | None = None) -> None:
+        self.task = task
+        self.theta = task.start.copy() if start is None else start
+        self._bounds = self._last = bounds
+        self.report = task.report
+
+    @property
+    def bounds(self) -> DualityGap:
+        """Bounds at `theta`, evaluated at first use."""
+        if self._bounds is None:
+            self._bounds = self.task.bounds(self.theta)
+        return self._bounds
+
+    @property
+    def last_bounds(self) -> DualityGap:
+        """Bounds at the last candidate."""
+        return self.bounds if self._last is None else self._last
+
+    @property
+    def objective(self) -> float:
+        return self.bounds.total_objective
+
+    @property
+    def gap(self) -> float:
+        return self.bounds.total_gap
+
+    @property
+    def limit(self) -> float:
+        return float(self.limits.sum())
+
+    @property
+    def limits(self) -> FloatArray:
+        """(G,): gap limit of each group."""
+        return self.task.limits(self.bounds)
+
+    @property
+    def unsolved(self) -> BoolArray:
+        """(G,): groups above their limit."""
+        return self.task.unsolved(self.bounds)
+
+    @property
+    def solved(self) -> bool:
+        return not self.unsolved.any()
+
+    def update(self, candidate: Evaluated, groups: BoolArray | None = None) -> None:
+        """Adopt the candidate in those of `groups` (default: all) where its gap is smaller.
+
+        If neither gap is finite, a positive definite point, whose objective is finite, is preferred.
+        """
+        new, old, system = candidate.bounds, self.bounds, self.task.system
+        if new is None:
+            new = self.task.bounds(candidate.theta, factor=candidate.factor)
+        self._last = new
+        unknown = np.isinf(new.gap) & np.isinf(old.gap)
+        better = np.where(unknown, new.objective < old.objective, new.gap <= old.gap)
+        if groups is not None:
+            better &= groups
+        if better.all():
+            self.theta, self._bounds = candidate.theta.copy(), new
+            return
+        if not better.any():
+            return
+        blocks = better[system.block_group]
+        positions = np.repeat(blocks, system.size**2)
+        self.theta = np.where(positions, candidate.theta, self.theta)
+        factor = Factorization(
+            np.where(positions, new.inverse, old.inverse),
+            np.where(blocks, new.factor.logdet, old.factor.logdet),
+            np.where(blocks, new.factor.definite, old.factor.definite),
+        )
+        objective, gap = np.where(better, new.objective, old.objective), np.where(better, new.gap, old.gap)
+        self._bounds = DualityGap(objective, gap, np.where(positions, new.dual, old.dual), factor)
+
+    def update_group(self, group: int, positions: Any, theta: FloatArray, bounds: DualityGap) -> None:
+        """Adopt another point of one group if its gap is smaller."""
+        if bounds.gap[0] < self.bounds.gap[group]:
+            self.theta[positions] = theta
+            self._bounds = self.bounds.with_group(group, self.task.system.block_group == group, positions, bounds)
+
+    def keep(self, candidate: Callable[[], Evaluated]) -> None:
+        """Offer Theta of the current iterate to the checkpoint."""
+        self.task.keep(lambda: candidate().theta)
+
+    def result(self, n_iter: int, reason: str, methods: list[str]) -> SolverResult:
+        """The result, with a finite gap wherever there is a feasible dual point."""
+        bounds = self.bounds
+        if np.isinf(bounds.gap).any():
+            bounds = self.task.bounds(self.theta, scale_to_feasible=True)
+        return SolverResult(self.theta, bounds, n_iter, reason, methods)
+
+
+class BestTogether(BestSoFar):
+    """For methods that iterate all groups together: the sum of the gaps counts."""
+
+    @property
+    def solved(self) -> bool:
+        return bool(self.gap <= self.limit)
+
+    def keep(self, candidate: Callable[[], Evaluated]) -> None:
+        """Offer the best Theta so far, since the current one may be indefinite."""
+        self.task.keep(lambda: self.theta)
 
 
 def reason_to_end(*, solved: bool, stop: bool, last: bool, stuck: bool = False) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,10 @@ from jointglasso._typing import IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
 from jointglasso.kernels.pair_types import DualState
 from jointglasso.penalties import UNIFORM, PairPenalty
-from jointglasso.solvers.base import Report, reason_to_end
-from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check
+from jointglasso.solvers.base import Report, run
+from jointglasso.solvers.column_ascent import ColumnAscent
 from jointglasso.solvers.column_order import Permutation, as_columns
+from jointglasso.solvers.column_sweeps import LargeColumns, SweepState
 from jointglasso.solvers.dual_point import DualPoint, mirror, rows_per_pass
 
 
@@ -39,6 +40,12 @@ class BigTask:
     """Warm start; None for the diagonal start."""
     W: NDArray[np.float32] | None = None
     """W of earlier sweeps at `start`, in the storage order of the blocks; else the inverse of `start` is computed."""
+    known: DualPoint | None = None
+    """Result of an earlier solve of the same group with a gap within the limit."""
+    prove: bool = False
+    """Whether to continue until the gap certifies every edge, as far as single precision permits."""
+    objective: float | None = None
+    """Objective of `start`, if known."""
     report: Report = field(default=lambda objective, gap: False)
     keep: Callable[[Callable[[], GroupSupport]], None] = field(default=lambda theta: None)
     """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
@@ -46,35 +53,85 @@ class BigTask:
 
 def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
     """Best point, number of sweeps and stopping reason."""
-    best = None if task.start is None or task.W is not None else at_inverse(task, task.start)
-    if best is not None and best.gap <= task.limit(best.objective):
-        return best, 0, "tolerance"
-    ascent, reason = _start_ascent(task, best), "max_iter"
-    objective, number, threshold, unchecked_cost = _diagonal_objective(task), 0, np.inf, -np.inf
-    is_current = False  # whether the best point belongs to the current W
-    while number < task.max_iter:
-        if task.report(objective, best.gap if best is not None and is_current else None):
-            reason = "callback"
-            break
-        ascent.sweep()
-        number, unchecked_cost, is_current = number + 1, unchecked_cost + ascent.cost, False
-        converged, limit = not ascent.change > config.ROUNDING_CHANGE, task.limit(objective)
-        if ascent.gap_estimate <= min(limit, threshold) or unchecked_cost > ascent.gap_check_cost or converged:
-            candidate, unchecked_cost, gap = _point(task, ascent), 0.0, np.inf
-            if candidate.definite:
-                best, is_current = _better_point(task, ascent, candidate, best), True
-                objective, gap = min(objective, best.objective), best.gap
-            solved = gap <= task.limit(objective)
-            if stop_reason := reason_to_end(solved=solved, stuck=converged, stop=False, last=number == task.max_iter):
-                reason = stop_reason
-                break
-            threshold = next_gap_check(ascent.gap_estimate, limit, gap)
+    if task.known is not None:
+        return task.known, 0, "tolerance"
+    start = None
+    if task.start is not None and task.W is None:
+        start = at_inverse(task, task.start)
+    best = _BestPoint(task, start)
+    if best.solved:
+        return best.final, 0, "tolerance"
+    n_iter, reason = run(_OutOfCoreColumns(task, start), best, task.max_iter)
+    return best.final, n_iter, "tolerance" if best.gap <= task.limit(best.objective) else reason
+
+
+class _OutOfCoreColumns(LargeColumns[DualPoint]):
+    """Sweeps over a large group without stored blocks."""
+
+    def __init__(self, task: BigTask, start: DualPoint | None) -> None:
+        self.task, self.start = task, start
+
+    def begin(self, best: _BestPoint) -> ColumnAscent:
+        return _start_ascent(self.task, self.start)
+
+    def theta(self, state: SweepState) -> DualPoint:
+        return _point(self.task, state.ascent)
+
+
+class _BestPoint:
+    """Theta with the smallest objective so far, with the current W as dual point."""
+
+    def __init__(self, task: BigTask, start: DualPoint | None) -> None:
+        self.task, self.point, self.report = task, start, task.report
+        self._candidate: DualPoint | None = start
+        self._start_objective = _diagonal_objective(task) if task.objective is None else task.objective
+
+    @property
+    def objective(self) -> float:
+        return self._start_objective if self.point is None else min(self._start_objective, self.point.objective)
+
+    @property
+    def gap(self) -> float:
+        return np.inf if self.point is None else self.point.gap
+
+    @property
+    def limit(self) -> float:
+        limit = self.task.limit(self.objective)
+        if self.task.prove and self.point is not None:
+            limit = min(limit, config.EDGE_GAP * self.point.edge_gap)
+        return limit
+
+    @property
+    def solved(self) -> bool:
+        return self.gap <= self.limit
+
+    def update(self, candidate: DualPoint) -> None:
+        """Adopt the candidate, or keep Theta of the best point with W of the candidate."""
+        self._candidate = candidate
+        if self.point is None:
+            self.point = candidate if candidate.definite else None
+        elif candidate.definite and candidate.objective <= self.point.objective:
+            self.point = candidate
         else:
-            task.keep(lambda: _theta(task.penalty, ascent))
-    if best is None or not is_current:
-        best = _better_point(task, ascent, _point(task, ascent), best)
-    task.report(min(objective, best.objective), best.gap)
-    return best, number, reason
+            self.point = replace(candidate, theta_support=self.point.theta_support)
+
+    def keep(self, candidate: Callable[[], DualPoint]) -> None:
+        """Offer Theta of the current sweep to the checkpoint."""
+        self.task.keep(lambda: candidate().theta_support)
+
+    @property
+    def final(self) -> DualPoint:
+        """The best point, or Theta of the start with the last W if no sweep gave a definite one."""
+        if self.point is not None:
+            return self.point
+        if self._candidate is None:
+            raise RuntimeError("No sweep has been evaluated.")
+        task, no_pairs = self.task, np.empty(0, dtype=np.int64)
+        theta = task.start
+        if theta is None or task.W is None:
+            variance = task.group.optimal_variance(task.diagonal_penalty)
+            theta = GroupSupport(no_pairs, no_pairs, np.empty((0, task.group.n_classes)), 1.0 / variance)
+        return replace(self._candidate, theta_support=theta)
 
 
 def _diagonal_objective(task: BigTask) -> float:
@@ -83,27 +140,12 @@ def _diagonal_objective(task: BigTask) -> float:
     return float(group.block_weight[group.member_block] @ (1.0 + np.log(variance)))
 
 
-def _point(task: BigTask, ascent: ColumnAscent, theta: GroupSupport | None = None) -> DualPoint:
-    """The current W with Theta computed from it, or with a given Theta."""
+def _point(task: BigTask, ascent: ColumnAscent) -> DualPoint:
+    """The current W with Theta computed from it."""
     return DualPoint(
         task.group, task.penalty, task.diagonal_penalty, ascent.order, ascent.permuted,
-        _theta(task.penalty, ascent) if theta is None else theta, ascent.ascent.W, task.n_threads,
+        _theta(task.penalty, ascent), ascent.ascent.W, task.n_threads,
     )  # fmt: skip
-
-
-def _better_point(task: BigTask, ascent: ColumnAscent, candidate: DualPoint, best: DualPoint | None) -> DualPoint:
-    """`candidate`, or the best Theta so far with the current W, by objective; else the diagonal Theta."""
-    if best is not None:
-        return (
-            candidate
-            if candidate.definite and candidate.objective <= best.objective
-            else _point(task, ascent, best.theta_support)
-        )
-    if candidate.definite:
-        return candidate
-    no_pairs = np.empty(0, dtype=np.int64)
-    variance = task.group.optimal_variance(task.diagonal_penalty)
-    return _point(task, ascent, GroupSupport(no_pairs, no_pairs, np.empty((0, task.group.n_classes)), 1.0 / variance))
 
 
 def at_inverse(task: BigTask, theta: GroupSupport) -> DualPoint:

@@ -24,7 +24,7 @@ from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.duality import gap_radii
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import log_determinant_error, sum_error
-from jointglasso.solvers.base import reason_to_end
+from jointglasso.solvers.base import IterativeMethod, State, run
 
 
 @dataclass(frozen=True)
@@ -79,23 +79,69 @@ def solve_latent(
     report: Callable[..., bool],
 ) -> tuple[LatentPoint, int, str]:
     """Iterate from `start`, a solution without latent variables, until the gap is at most `allowed(objective)`."""
-    state = _LatentState(problem, start)
-    best = bound(problem, start, [np.zeros((len(S), 0)) for S in state.S], state.dual)
-    for number in range(1, max_iter + 1):
+    method = _LatentIteration(problem, start)
+    state = method.init(None)
+    start_point = bound(problem, start, [np.zeros((len(S), 0)) for S in state.S], state.dual)
+    best = _BestLatent(start_point, allowed, report)
+    n_iter, reason = run(method, best, max_iter)
+    return best.point, n_iter, reason
+
+
+@dataclass
+class _BestLatent:
+    """Point with the smallest gap so far."""
+
+    point: LatentPoint
+    allowed: Callable[[float], float]
+    report: Callable[..., bool]
+
+    @property
+    def objective(self) -> float:
+        return self.point.objective
+
+    @property
+    def gap(self) -> float:
+        return self.point.gap
+
+    @property
+    def limit(self) -> float:
+        return self.allowed(self.objective)
+
+    @property
+    def solved(self) -> bool:
+        return self.gap <= self.limit
+
+    def update(self, candidate: LatentPoint) -> None:
+        self.point = min(self.point, candidate, key=lambda point: (point.gap, point.objective))
+
+    def keep(self, candidate: Callable[[], LatentPoint]) -> None:
+        """No snapshots: the checkpoint holds the solution without latent variables."""
+
+
+class _LatentIteration(IterativeMethod["_LatentState", LatentPoint]):
+    """ADMM on full matrices from `start`, a solution without latent variables."""
+
+    def __init__(self, problem: LatentProblem, start: FloatArray) -> None:
+        self.problem, self.start = problem, start
+
+    def init(self, best: _BestLatent | None) -> _LatentState:
+        return _LatentState(self.problem, self.start)
+
+    def step(self, state: _LatentState) -> _LatentState:
+        if state.n_iter > 0:
+            state.balance(state.n_iter)
         state.iterate()
-        checked = number % config.LATENT_GAP_CHECK == 0 or number == max_iter
-        if checked:
-            candidate = bound(problem, state.A_flat, state.factors(), state.dual)
-            best = min(best, candidate, key=lambda point: (point.gap, point.objective))
-        stop = report(best.objective, best.gap if checked else None)
-        solved = checked and best.gap <= allowed(best.objective)
-        if reason := reason_to_end(solved=solved, stop=stop, last=number == max_iter):
-            return best, number, reason
-        state.balance(number)
-    return best, 0, "max_iter"
+        state.n_iter += 1
+        return state
+
+    def theta(self, state: _LatentState) -> LatentPoint:
+        return bound(self.problem, state.A_flat, state.factors(), state.dual)
+
+    def gap_check_due(self, state: _LatentState, limit: float) -> bool:
+        return state.n_iter > 0 and state.n_iter % config.LATENT_GAP_CHECK == 0
 
 
-class _LatentState:
+class _LatentState(State):
     """Iterates (Theta, A, L) of ADMM, their projections to Theta = A - L, and the scaled multiplier V.
 
     All are in the units of ``s_i s_j Theta_ij``, s_i being the fourth root of the mean variance of variable i over the
@@ -104,6 +150,7 @@ class _LatentState:
     """
 
     def __init__(self, problem: LatentProblem, start: FloatArray) -> None:
+        super().__init__()
         system = problem.system
         variance = system.optimal_variance(problem.diagonal_penalty).reshape(system.n_blocks, -1).mean(axis=0)
         self.scale: FloatArray = variance**0.25

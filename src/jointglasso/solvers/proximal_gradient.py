@@ -18,7 +18,7 @@ from jointglasso.blocks.diagonal import shrunk_diagonal
 from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.blocks.system import bincount
 from jointglasso.data.checks import check_count
-from jointglasso.solvers.base import SolverResult, SolverTask, reason_to_end
+from jointglasso.solvers.base import BestSoFar, Evaluated, IterativeMethod, SolverResult, SolverTask, State, run
 
 
 @dataclass(frozen=True)
@@ -52,27 +52,40 @@ class ProximalGradient:
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Iterate, with a gap check every `check_every` iterations, until every group is within its limit."""
-        state = _ProximalState.begin(task)
-        bounds = task.bounds(state.theta, factor=state.factor)
-        stopped_by, number = "max_iter", 0
-        for number in range(task.max_iter + 1):
-            if number % self.check_every == 0 or number == task.max_iter or not state.moving.any():
-                bounds = task.bounds(state.theta, factor=state.factor)
-                state.moving = task.unsolved(bounds) & ~state.stuck
-                stop = task.report(bounds.total_objective, bounds.total_gap)
-                stuck, solved = not state.moving.any(), not task.unsolved(bounds).any()
-                stopped_by = reason_to_end(solved=solved, stuck=stuck, stop=stop, last=number == task.max_iter)
-                if stopped_by:
-                    break
-            state.step()
-            task.keep(lambda: state.theta)
-        if np.isinf(bounds.gap).any():
-            bounds = task.bounds(state.theta, factor=state.factor, scale_to_feasible=True)
-        return SolverResult(state.theta, bounds, number, stopped_by, [self.name] * task.system.n_groups)
+        best = BestSoFar(task)
+        n_iter, reason = run(_ProximalIteration(task, self.check_every), best, task.max_iter)
+        return best.result(n_iter, reason, [self.name] * task.system.n_groups)
 
 
-@dataclass
-class _ProximalState:
+class _ProximalIteration(IterativeMethod["_ProximalState", Evaluated]):
+    """Proximal gradient steps on the groups of a task that are above their limits."""
+
+    def __init__(self, task: SolverTask, check_every: int) -> None:
+        self.task, self.check_every = task, check_every
+
+    def init(self, best: BestSoFar) -> _ProximalState:
+        state = _ProximalState.begin(self.task)
+        best.update(self.theta(state))
+        self._best = best
+        return state
+
+    def step(self, state: _ProximalState) -> _ProximalState:
+        state.moving = self._best.unsolved & ~state.stuck
+        if state.moving.any():
+            state.move()
+            state.n_iter += 1
+        state.ended = "" if (self._best.unsolved & ~state.stuck).any() else "rounding"
+        return state
+
+    def theta(self, state: _ProximalState) -> Evaluated:
+        return Evaluated(state.theta, factor=state.factor)
+
+    def gap_check_due(self, state: _ProximalState, limit: float) -> bool:
+        return state.n_iter % self.check_every == 0
+
+
+@dataclass(kw_only=True)
+class _ProximalState(State):
     """Theta with its inverse and smooth objective, step length (G,), and masks (G,) of moving and stuck groups."""
 
     task: SolverTask
@@ -94,13 +107,16 @@ class _ProximalState:
         np.maximum.at(spread, system.block_group, system.block_weight * largest**2)
         smooth = _smooth_objective(system, task.start, factor)
         everyone = np.ones(system.n_groups, dtype=bool)
-        return cls(task, task.start.copy(), factor, smooth, 1.0 / spread, everyone, ~everyone)
+        return cls(
+            task=task, theta=task.start.copy(), factor=factor, smooth=smooth, length=1.0 / spread, moving=everyone,
+            stuck=~everyone,
+        )  # fmt: skip
 
     @property
     def system(self) -> BlockSystem:
         return self.task.system
 
-    def step(self) -> None:
+    def move(self) -> None:
         """Move every unfinished group by one accepted proximal gradient step."""
         system = self.system
         gradient = np.repeat(system.block_weight, system.size**2) * (system.S - self.factor.inverse)

@@ -199,7 +199,7 @@ def deadly(item, shared, progress):
     return item
 
 
-@pytest.mark.slow  # it leaves the shared cluster with new workers, on which a later scatter of Dask may wait forever
+@pytest.mark.slow
 def test_work_that_kills_every_worker_is_done_by_the_calling_process(client):
     with distributed.Client(client.scheduler.address) as mine:
         mine.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
@@ -209,6 +209,45 @@ def test_work_that_kills_every_worker_is_done_by_the_calling_process(client):
         finally:
             mine.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
     client.wait_for_workers(2, timeout=150)
+
+
+def replace_replication(dask_scheduler, endless):
+    """Replication in which a worker has died does not end; the class has the method itself."""
+    import asyncio
+
+    if endless:
+        dask_scheduler.replicate = lambda *arguments, **options: asyncio.sleep(3600)
+    else:
+        del dask_scheduler.replicate
+
+
+def test_data_reach_every_worker_though_replication_by_the_scheduler_never_ends(client):
+    client.run_on_scheduler(replace_replication, endless=True)
+    try:
+        executor, shared, found = check_executor(client), np.ones(10), []
+        thread = threading.Thread(target=lambda: found.append(executor.scatter(shared)), daemon=True)
+        thread.start()
+        thread.join(60)
+    finally:
+        client.run_on_scheduler(replace_replication, endless=False)
+    assert len(found) == 1
+    assert set(client.who_has(found)[found[0].key]) == set(client.nthreads())
+    assert executor.scatter(shared) is found[0]
+    client.cancel(found)
+    assert executor.scatter(shared) is not found[0]  # data that were lost are sent again
+
+
+def test_workers_that_die_whenever_data_are_sent_are_one_sentence(client, monkeypatch):
+    executor, attempts = check_executor(client), []
+
+    def scatter(*arguments, **options):
+        attempts.append(arguments)
+        raise OSError("connection refused")
+
+    monkeypatch.setattr(client, "scatter", scatter)
+    with pytest.raises(RuntimeError, match="died each time that data was sent"):
+        executor.scatter(np.ones(3))
+    assert len(attempts) == 3
 
 
 def test_a_client_that_is_closed_is_one_sentence(client, X):

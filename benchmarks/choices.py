@@ -1,0 +1,174 @@
+"""Ways to choose the networks, on data with known graphs: penalties, concave shapes, and the choice between them.
+
+    python benchmarks/choices.py run [--repetitions 10] [--processes 2] [--out choices.jsonl]
+    python benchmarks/choices.py table choices.jsonl
+
+For each design and way: Matthews correlation with the true edges, false edges on noise, root mean squared error of the
+partial correlations, and the loss per held-out sample of `selection.held_out`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import numpy as np
+
+#: Kind of graph, variables, samples of each class, share of edges that differ, whether classes share values.
+DESIGNS = {
+    "trees K6 n80": ("tree", 60, (80,) * 6, 0.2, True),
+    "blocks K3 n100": ("blocks", 60, (100,) * 3, 0.2, True),
+    "preferential attachment K3 n120": ("attachment", 60, (120,) * 3, 0.2, True),
+    "neighbours K3 n50/150/450": ("neighbours", 60, (50, 150, 450), 0.2, True),
+    "identical trees K4 n80": ("tree", 60, (80,) * 4, 0.0, True),
+    "same graph, other values K3 n150": ("tree", 60, (150,) * 3, 0.0, False),
+    "hubs, other values K4 n150": ("hub", 60, (150,) * 4, 0.2, False),
+    "blocks, other values K2 n150": ("blocks", 60, (150,) * 2, 0.2, False),
+    "attachment, half moved K3 n150": ("attachment", 60, (150,) * 3, 0.5, True),
+    "tree K2 n40": ("tree", 40, (40, 40), 0.2, True),
+    "noise K3 n60": ("noise", 60, (60,) * 3, 0.0, True),
+    "noise K2 n20": ("noise", 60, (20,) * 2, 0.0, True),
+}
+
+WAYS = {
+    "group": {},
+    "fused": {"penalty": "fused"},
+    "adaptive": {"penalty_shape": "adaptive"},
+    "log": {"penalty_shape": "log"},
+    "atan": {"penalty_shape": "atan"},
+    "mcp": {"penalty_shape": "mcp"},
+    "fused mcp": {"penalty": "fused", "penalty_shape": "mcp"},
+}
+
+
+def graph(kind: str, p: int, rng: np.random.Generator) -> np.ndarray:
+    """Upper triangle of a graph."""
+    edges = np.zeros((p, p), dtype=bool)
+    if kind == "tree":
+        for new in range(1, p):
+            edges[rng.integers(max(0, new - 6), new), new] = True
+    elif kind == "blocks":
+        for first in range(0, p, 10):
+            edges[first : first + 5, first : first + 5] = True
+    elif kind == "attachment":
+        degree = np.ones(p)
+        for new in range(2, p):
+            old = rng.choice(new, 2, replace=False, p=degree[:new] / degree[:new].sum())
+            edges[old, new] = True
+            degree[old] += 1
+    elif kind == "neighbours":
+        place = rng.random((p, 2))
+        distance = np.linalg.norm(place[:, None] - place, axis=2)
+        nearest = np.argsort(distance, axis=1)[:, 1:3]
+        edges[np.repeat(np.arange(p), 2), nearest.ravel()] = True
+        edges |= edges.T
+    elif kind == "hub":
+        for hub in range(0, p, 15):
+            edges[hub, hub + 1 : hub + 15] = True
+    return np.triu(edges, 1)
+
+
+def draw(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray], list[np.ndarray]]:
+    """Samples, labels, true graphs and precision matrices of a design."""
+    from recovery import moved
+
+    kind, p, sizes, share, shared = DESIGNS[name]
+    rng = np.random.default_rng([20261118, seed, sorted(DESIGNS).index(name)])
+    low, high = (0.15, 0.25) if kind == "hub" else (0.2, 0.4)
+    edges = graph(kind, p, rng)
+
+    def values() -> np.ndarray:
+        return edges * rng.uniform(low, high, (p, p)) * rng.choice([-1, 1], (p, p))
+
+    common, X, truth, precision = values(), [], [], []
+    for n in sizes:
+        own = moved(common if shared else values(), share, rng)
+        own = own + own.T
+        smallest = np.linalg.eigvalsh(own)[0]
+        Theta = np.eye(p) + own * min(1.0, -0.9 / smallest if smallest < 0 else 1.0)
+        X.append(rng.multivariate_normal(np.zeros(p), np.linalg.inv(Theta), size=n, method="cholesky"))
+        truth.append(np.triu(own != 0, 1))
+        precision.append(Theta)
+    return np.vstack(X), np.repeat(np.arange(len(sizes)), sizes), truth, precision
+
+
+def one(job: tuple[str, str, int]) -> dict:
+    warnings.simplefilter("ignore")
+    import jointglasso as jgl
+    import recovery
+    from jointglasso.data.prepare import Preparation
+    from jointglasso.engine import SolveOptions
+    from jointglasso.selection.relaxed import default_relaxation
+    from jointglasso.selection.resampled import held_out_losses
+    from jointglasso.selection.resampling import read_data
+    from small_samples import partial
+
+    name, way, seed = job
+    X, y, truth, precision = draw(name, seed)
+    start = time.process_time()
+    chosen = jgl.select(X, y, **WAYS[way])
+    seconds = time.process_time() - start
+    data = read_data(X, y, Preparation().checked())
+    options = SolveOptions(weights="sqrt_sample_size", penalize_diagonal=False, **WAYS[way])
+    loss = held_out_losses(data, chosen.solution, options, [default_relaxation(data.source)])[:, 0]
+    error = np.mean(
+        [(partial(a.toarray()) - partial(b)) ** 2 for a, b in zip(chosen.precision, precision, strict=True)]
+    )
+    found = recovery.edges(chosen.penalized_precision)
+    return {
+        "design": name, "way": way, "seed": seed, "seconds": seconds, "score": float(chosen.score),
+        "mcc": recovery.matthews(found, truth), "rmse": float(np.sqrt(error)), "loss": loss.tolist(),
+        "false": float(np.mean([(f & ~t).sum() for f, t in zip(found, truth, strict=True)])),
+        "lambda1": chosen.lambda1, "lambda2": chosen.lambda2,
+    }  # fmt: skip
+
+
+def run(options: argparse.Namespace) -> None:
+    jobs = [(name, way, seed) for seed in range(options.repetitions) for name in DESIGNS for way in WAYS]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(options.processes, context) as pool, Path(options.out).open("w") as file:
+        for done in as_completed([pool.submit(one, job) for job in jobs]):
+            file.write(json.dumps(done.result()) + "\n")
+            file.flush()
+
+
+def table(path: str) -> None:
+    rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    for quantity in ("mcc", "false", "rmse", "seconds"):
+        print(f"\n{quantity}: mean (standard error of the paired difference to group)\n")
+        print("| design | data sets | " + " | ".join(WAYS) + " |\n|" + "---|" * (2 + len(WAYS)))
+        for name in DESIGNS:
+            by_way = {
+                way: {r["seed"]: r[quantity] for r in rows if (r["design"], r["way"]) == (name, way)} for way in WAYS
+            }
+            seeds = sorted(set.intersection(*(set(values) for values in by_way.values())))
+            if len(seeds) < 2:
+                continue
+            values = {way: np.array([by_way[way][seed] for seed in seeds]) for way in WAYS}
+            error = {way: (v - values["group"]).std(ddof=1) / np.sqrt(len(seeds)) for way, v in values.items()}
+            cells = [
+                f"{v.mean():.3f} ({error[way]:.3f})" if way != "group" else f"{v.mean():.3f}"
+                for way, v in values.items()
+            ]
+            print(f"| {name} | {len(seeds)} | " + " | ".join(cells) + " |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser("run")
+    running.add_argument("--repetitions", type=int, default=10)
+    running.add_argument("--processes", type=int, default=2)
+    running.add_argument("--out", default="choices.jsonl")
+    commands.add_parser("table").add_argument("file")
+    options = parser.parse_args()
+    run(options) if options.command == "run" else table(options.file)
+
+
+if __name__ == "__main__":
+    main()

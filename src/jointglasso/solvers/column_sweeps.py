@@ -1,0 +1,207 @@
+"""Column sweeps as iterative methods: many small groups in one compiled call, or one large group with stored blocks.
+
+The two column estimates of an entry agree on zeros and equal values long before they agree on the value, so that their
+mean has the right zeros and equalities but for a few pairs. For penalties whose Newton's method works on a face
+(maximum, fused, Laplacian), a proximal step from the mean repairs these pairs, and Newton's method on the face gives
+the last digits. In large groups with interacting pairs the proximal step can worsen others: the better point counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jointglasso import config
+from jointglasso._typing import BoolArray, FloatArray
+from jointglasso.solvers.base import BestSoFar, Candidate, Evaluated, IterativeMethod, SolverTask, State
+from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check
+from jointglasso.solvers.face import newton_on_face, prox_step
+from jointglasso.solvers.small_groups import dense_groups, extract_group, sweep_groups
+
+
+def uses_faces(task: SolverTask) -> bool:
+    """Whether the last digits come from Newton's method on a face of the penalty."""
+    return "newton" not in task.penalty.supports
+
+
+def step_on_face(best: BestSoFar, group: int) -> int:
+    """Newton's method on the face of one group, close to its solution; the number of steps."""
+    task, blocks = best.task, best.task.system.block_group == group
+    subtask, positions = extract_group(task, best.theta, group, best.limits, task.max_iter)
+    start = best.bounds.of_group(group, blocks, positions)
+    theta, bounds, taken = newton_on_face(subtask, subtask.start, start, config.TINY_STEPS)
+    best.update_group(group, positions, theta, bounds)
+    return taken
+
+
+@dataclass(kw_only=True)
+class SmallState(State):
+    """Theta of the last round of sweeps, and the number of rounds."""
+
+    theta: FloatArray
+    slow: BoolArray
+    """(G,): groups that further sweeps hardly improve."""
+    n_rounds: int = 0
+
+
+class SmallColumns(IterativeMethod[SmallState, Evaluated]):
+    """Rounds of column sweeps over all small groups above their limits, each to a smaller target gap."""
+
+    def __init__(self, task: SolverTask, methods: Any, excluded: BoolArray) -> None:
+        self.task, self.methods, self.faces = task, methods, uses_faces(task)
+        self.small, self.excluded = task.system.largest_block <= config.SWEPT_BLOCK, excluded
+        self.max_sweeps = config.COMPARING_SWEEPS if self.faces else config.FEW_SWEEPS
+
+    def init(self, best: BestSoFar) -> SmallState:
+        self.best, self.warm = best, self.task.absolute or (self.task.warm and self.faces)
+        state = SmallState(theta=best.theta, slow=self.excluded.copy())
+        if self.faces and self.task.absolute and self.task.warm:
+            self._step_on_faces(state)
+        state.ended = self._ended(state)
+        return state
+
+    def step(self, state: SmallState) -> SmallState:
+        task, best, todo = self.task, self.best, self._todo(state)
+        theta = best.theta.copy()
+        inverse = best.bounds.inverse if self.warm and best.bounds.factor.definite.all() else np.empty(0)
+        n_sweeps = min(task.max_iter - state.n_iter, self.max_sweeps)
+        taken = sweep_groups(task, theta, inverse, todo, self._target(state) * best.limits, n_sweeps)
+        self.methods[todo] = "columns" if self.faces else "columns, newton"
+        self.warm, self.last = True, todo
+        state.n_iter, state.n_rounds, state.theta = state.n_iter + taken, state.n_rounds + 1, theta
+        state.slow = state.slow | (todo & (taken == self.max_sweeps) & self.faces)
+        return state
+
+    def theta(self, state: SmallState) -> Evaluated:
+        return Evaluated(state.theta, None if state.n_rounds else self.best.bounds)
+
+    def gap_check_due(self, state: SmallState, limit: float) -> bool:
+        return state.n_rounds > 0
+
+    def refine(self, state: SmallState, best: BestSoFar) -> None:
+        if state.n_rounds == 0:
+            return
+        if self.faces:
+            inverse = best.last_bounds.inverse
+            best.update(Evaluated(prox_step(self.task, state.theta, inverse)), self.last & best.unsolved)
+            far = best.bounds.gap > config.FAR_GAP * best.limits
+            state.slow &= far | self.excluded
+            if state.n_rounds < len(config.REFINE_FACTORS):
+                self._step_on_faces(state)
+        state.ended = self._ended(state)
+
+    def _step_on_faces(self, state: SmallState) -> None:
+        medium = self.small & (self.task.system.largest_block > config.TINY_BLOCK)
+        for group in np.flatnonzero(self.best.unsolved & medium & np.isfinite(self.best.bounds.gap)):
+            state.n_iter += step_on_face(self.best, int(group))
+
+    def _todo(self, state: SmallState) -> BoolArray:
+        return self.best.unsolved & self.small & ~state.slow
+
+    def _ended(self, state: SmallState) -> str:
+        left = self._todo(state).any() and state.n_rounds < len(config.REFINE_FACTORS)
+        return "" if left else "rounding"
+
+    def _target(self, state: SmallState) -> float:
+        """Target gap of the next round, in units of the gap limit."""
+        if self.faces and state.n_rounds == 0 and not self.task.absolute:
+            return min(1.0, max(config.FIRST_REFINE_FACTOR, config.FIRST_REFINE_GAP / self.task.tol))
+        return config.REFINE_FACTORS[state.n_rounds]
+
+
+def slow_groups(task: SolverTask) -> BoolArray:
+    """(G,): groups in which most covariances exceed their thresholds in most classes, where ADMM is faster.
+
+    Their column subproblems take about a hundred passes. For penalties with exact equalities the limit is twice the
+    threshold, because ADMM needs more iterations the closer the covariances are to it.
+    """
+    system, penalty = task.system, task.penalty
+    if system.size.max(initial=0) < config.DENSE_BLOCK:
+        return np.zeros(system.n_groups, dtype=bool)
+    factor = system.entry_factor if len(system.pair_factor) else 1.0
+    limit = (2.0 if penalty.homogeneous else 1.0) * penalty.threshold(0)
+    above = (np.abs(system.weigh(system.gather(system.S))) > limit * factor).astype(float)
+    return dense_groups(system, 2.0 * system.sum_per_pair(above) > np.diff(system.pair_start))
+
+
+@dataclass(kw_only=True)
+class SweepState(State):
+    """Column ascent over one large group, and when its gap is to be checked."""
+
+    ascent: ColumnAscent
+    threshold: float = np.inf
+    """Gap estimate below which the next check is due."""
+    unchecked_cost: float = -np.inf
+    """Cost of the sweeps since the last check; a check is due when they have cost as much, but not before the first."""
+    last_gap: float = np.inf
+    idle: int = 0
+    """Consecutive checks without improvement."""
+
+
+class LargeColumns(IterativeMethod[SweepState, Candidate]):
+    """Sweeps over one large group; the storage defines how it begins and how Theta is read from the columns."""
+
+    def begin(self, best: Any) -> ColumnAscent:
+        raise NotImplementedError
+
+    def init(self, best: Any) -> SweepState:
+        return SweepState(ascent=self.begin(best))
+
+    def step(self, state: SweepState) -> SweepState:
+        state.ascent.sweep()
+        state.n_iter += 1
+        state.unchecked_cost += state.ascent.cost
+        if not state.ascent.change > config.ROUNDING_CHANGE:  # NaN after a breakdown
+            state.ended = "rounding"
+        return state
+
+    def gap_check_due(self, state: SweepState, limit: float) -> bool:
+        # The estimate may stagnate although the gap is small.
+        overdue = state.unchecked_cost > state.ascent.gap_check_cost
+        return state.n_iter > 0 and (state.ascent.gap_estimate <= min(limit, state.threshold) or overdue)
+
+    def refine(self, state: SweepState, best: Any) -> None:
+        state.unchecked_cost = 0.0
+        state.threshold = next_gap_check(state.ascent.gap_estimate, best.limit, best.gap)
+
+
+class StoredColumns(LargeColumns[Evaluated]):
+    """Sweeps over one large group with stored blocks."""
+
+    def __init__(self, task: SolverTask, violates_global: BoolArray | None = None) -> None:
+        self.task, self.violates_global, self.faces = task, violates_global, uses_faces(task)
+
+    def begin(self, best: BestSoFar) -> ColumnAscent:
+        inverse = best.bounds.inverse if self.task.warm and best.bounds.factor.definite.all() else None
+        return ColumnAscent.begin(self.task, best.theta, inverse, self.violates_global)
+
+    def init(self, best: BestSoFar) -> SweepState:
+        state = super().init(best)
+        if self.faces:
+            state.threshold = config.FIRST_GAP_CHECK * best.limit
+        return state
+
+    def theta(self, state: SweepState) -> Evaluated:
+        return Evaluated(state.ascent.theta())
+
+    def gap_check_due(self, state: SweepState, limit: float) -> bool:
+        if self.faces:  # a check costs less than a sweep of these penalties, but seldom succeeds early
+            return state.n_iter > 0 and state.ascent.gap_estimate <= state.threshold
+        return super().gap_check_due(state, limit)
+
+    def refine(self, state: SweepState, best: BestSoFar) -> None:
+        super().refine(state, best)
+        if not self.faces or not np.isfinite(state.ascent.change):
+            return
+        state.threshold = next_gap_check(state.ascent.gap_estimate, best.limit, best.last_bounds.total_gap)
+        converged = bool(state.ended)
+        if converged or not best.gap < state.last_gap:
+            best.update(Evaluated(prox_step(self.task, state.ascent.theta(), state.ascent.W.astype(np.float64))))
+        state.idle = 0 if best.gap < state.last_gap else state.idle + 1
+        if not best.solved and (converged or state.idle == 1) and np.isfinite(best.gap):
+            state.n_iter += step_on_face(best, 0)
+        state.last_gap = best.gap
+        if state.idle == config.IDLE_GAP_CHECKS:
+            state.ended = "rounding"
