@@ -24,7 +24,7 @@ from common import (
     print_row,
 )
 
-RULES = ("global", "class", "hybrid", "strong")
+RULES = ("global", "class", "hybrid", "dynamic")
 
 
 def paper_sizes() -> None:

@@ -41,7 +41,7 @@ def figure_complexity(settings: Settings) -> Result:
         for name in PAPER_LAMBDAS:
             for n_classes in classes:
                 found = {rule: screen(S[:n_classes], *lambdas(name, p), rule=rule) for rule in RULES}
-                unmerged = screen(S[:n_classes], *lambdas(name, p), rule="strong")
+                unmerged = screen(S[:n_classes], *lambdas(name, p), rule="dynamic")
                 best = min(found["class"].cost, found["global"].cost)
                 rows.append(
                     case(design, name, p, n_classes)

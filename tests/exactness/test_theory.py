@@ -126,13 +126,13 @@ def test_order_of_the_rules_and_what_the_global_rule_finds():
     violated = 0
     for seed in range(40):
         S, lambda1, lambda2 = random_problem(seed)
-        rules = {rule: jgl.screen(S, lambda1, lambda2, rule=rule) for rule in ("class", "global", "hybrid", "strong")}
+        rules = {rule: jgl.screen(S, lambda1, lambda2, rule=rule) for rule in ("class", "global", "hybrid", "dynamic")}
         solution = jgl.solve(S, lambda1, lambda2, tol=1e-10)
         own, hybrid = solution.components(), rules["hybrid"]
         forced = jgl.screen(S, lambda1 + lambda2, 0.0, rule="class")
         assert forced.refines(own) and own.refines(hybrid)
         assert hybrid.refines(rules["class"]) and hybrid.refines(rules["global"])
-        assert forced.refines(rules["strong"]) and rules["strong"].refines(hybrid)
+        assert forced.refines(rules["dynamic"]) and rules["dynamic"].refines(hybrid)
         assert own.refines(solution.partition) and solution.partition.refines(hybrid)
         assert own.join() == rules["global"] == hybrid.join()
         assert satisfies_sufficient(hybrid, S, lambda1, lambda2)

@@ -112,6 +112,6 @@ def literal_partitions(S, lambda1, lambda2, V, weights=None) -> dict[str, np.nda
     return {
         "class": np.stack([graph_components(edges) for edges in above]),
         "global": np.tile(graph_components(strong), (n_classes, 1)),
-        "strong": np.stack([graph_components(strong & edges) for edges in above]),
+        "dynamic": np.stack([graph_components(strong & edges) for edges in above]),
         "hybrid": hybrid,
     }

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import Data, read_data
-from jointglasso.cli.options import CRITERIA, data_options, grid_options, score_options, solve_options
+from jointglasso.cli.options import CRITERIA, data_options, folder_options, grid_options, score_options, solve_options
 from jointglasso.cli.results import Contents, Result, print_differences, significant_differences, write_result
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, choose, counting, progress_of_solve, workers_of
@@ -41,8 +40,7 @@ SMALLEST_TOL = 1e-13
 @click.option(
     "--select", "--criterion", "criterion", type=CRITERIA, help="Criterion for the penalties [default: jbic]."
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the result.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
+@folder_options("the result", required=True)
 @click.option("--stability", type=click.IntRange(min=2), help="Number of random half-samples for stability selection.")
 @click.option(
     "--differences",
@@ -50,9 +48,6 @@ SMALLEST_TOL = 1e-13
     flag_value="every two",
     metavar="[A,B]",
     help="List and draw the differences between classes A and B; of all pairs of classes without names.",
-)
-@click.option(
-    "--checkpoint", type=click.Path(path_type=Path), help="Folder for checkpoints; a later run resumes from it."
 )
 @click.option("--keep-partial", is_flag=True, help="On Ctrl-C write the current iterate with its duality gap.")
 @click.option("--prove", is_flag=True, help="Tighten the duality gap until every edge is certified present or absent.")

@@ -13,7 +13,7 @@ from jointglasso._display import table_text
 from jointglasso._files import atomic_text
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import Data, about, prepare, read_annotations, read_labelled
-from jointglasso.cli.options import data_options, split
+from jointglasso.cli.options import data_options, folder_options, split
 from jointglasso.cli.results import can_draw, write_explanation, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
 from jointglasso.cli.solving import counting, say_if_compiling
@@ -57,8 +57,7 @@ _FILES = {
     "--bootstrap", "n_resamples", type=click.IntRange(0), default=0, show_default=True,
     help="Resamples for intervals of centralities; 0 for none.",
 )  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for tables, figures and report.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
+@folder_options("tables, figures and report", checkpoint=False)
 @click.option("--title", help="Heading of the report.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw PNG figures.")
 @click.pass_obj

@@ -119,6 +119,19 @@ _DATA = [
     click.option("--top-variance", type=click.IntRange(min=2), help="Number of variables of largest variance to keep."),
 ]  # fmt: skip
 
+
+def folder_options(contents: str, *, required: bool = False, checkpoint: bool = True) -> Decorator:
+    """Decorator with the result folder, which holds `contents`, and the folder of checkpoints."""
+    options = [
+        click.option("--out", required=required, type=_PATH, help=f"Folder for {contents}."),
+        click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete."),
+    ]
+    if checkpoint:
+        text = "Folder for checkpoints; a later run resumes from it."
+        options.append(click.option("--checkpoint", type=_PATH, help=text))
+    return together(*options)
+
+
 solve_options = together(
     click.option("--tol", default=1e-6, show_default=True, help="Relative duality gap at which a solve has converged."),
     click.option("--max-iter", type=int, help="Maximum number of iterations of a solve."),

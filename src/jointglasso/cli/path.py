@@ -10,7 +10,7 @@ import click
 
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import Data, read_data
-from jointglasso.cli.options import data_options, grid_options, numbers, solve_options
+from jointglasso.cli.options import data_options, folder_options, grid_options, numbers, solve_options
 from jointglasso.cli.results import write_explanation, write_parameters, write_table
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, counting, make_grid, say_if_compiling, workers_of
@@ -32,11 +32,7 @@ _FILES = {
 @data_options()
 @click.option("--lambda1", help="Sparsity penalties, large to small: 0.5,0.4,0.3. A grid is made if left out.")
 @click.option("--lambda2", help="Similarity penalties, one for each lambda1 or one for all.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for table and solutions.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
-@click.option(
-    "--checkpoint", type=click.Path(path_type=Path), help="Folder for checkpoints; a later run resumes from it."
-)
+@folder_options("table and solutions", required=True)
 @click.option("--keep-partial", is_flag=True, help="On Ctrl-C write the points solved so far.")
 @solve_options
 @grid_options

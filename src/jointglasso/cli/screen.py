@@ -22,7 +22,7 @@ RULES = {
     "global": "one partition for all classes",
     "class": "one threshold in each class",
     "hybrid": "the paper's rule",
-    "strong": "the finest, starting partition of a solve",
+    "dynamic": "the finest, starting partition of a solve",
 }
 
 #: Minimum number of pairs at the suggested penalties, where the curve has as many.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import read_data
-from jointglasso.cli.options import CRITERIA, data_options, grid_options, score_options, solve_options
+from jointglasso.cli.options import CRITERIA, data_options, folder_options, grid_options, score_options, solve_options
 from jointglasso.cli.results import can_draw, write_parameters, write_selection
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import choose, workers_of
@@ -22,11 +21,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @data_options()
 @click.option("--criterion", type=CRITERIA, default="jbic", show_default=True, help="Criterion to minimise.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for table, explanation and figure.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier result once the new one is complete.")
-@click.option(
-    "--checkpoint", type=click.Path(path_type=Path), help="Folder for checkpoints; a later run resumes from it."
-)
+@folder_options("table, explanation and figure")
 @solve_options
 @grid_options
 @score_options

@@ -113,8 +113,7 @@ class Screen:
         """First partition of a solve at a larger penalty; None without screening."""
         if self.pairs is None:
             return None
-        rule = "strong" if self.rule == "dynamic" else self.rule
-        return partition_of_pairs(rule, self.pairs.for_penalty(penalty), penalty)
+        return partition_of_pairs(self.rule, self.pairs.for_penalty(penalty), penalty)
 
 
 def _n_inside(partition: Partition, pair_weights: PairWeights | None) -> int:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
-from jointglasso.data.checks import InputError, check_choice, labelled, readable_table
+from jointglasso.data.checks import InputError, check_choice, known_arguments, labelled, readable_table
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
@@ -25,29 +25,60 @@ from jointglasso.selection.grids import grid_for
 from jointglasso.selection.likelihood import mean_log_likelihood
 from jointglasso.selection.resampling import SelectionData
 from jointglasso.selection.result import SelectionResult
-from jointglasso.selection.select_penalty import SelectionSettings, select_from
+from jointglasso.selection.select_penalty import WEIGHTS, SelectionSettings, select_from
 from jointglasso.solution import Solution
 
+Model = TypeVar("Model", bound="JointModel")
 
+
+def estimator(cls: type[Model]) -> type[Model]:
+    """Refuse unknown arguments of the constructor with the most similar names."""
+    constructor: Any = known_arguments()(cls.__init__)
+    cls.__init__ = constructor  # type: ignore[method-assign]
+    return cls
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class JointModel(BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators; see `JointGraphicalLasso` for the attributes."""
+    """Base of the estimators with their common parameters; see `JointGraphicalLasso` for these and the attributes."""
 
-    _has_covariates = False
+    scale: str = "correlation"
+    assume_centered: bool = False
+    weights: Any = WEIGHTS
+    penalize_diagonal: bool = False
+    fuse_diagonal: bool = False
+    screening: str = "dynamic"
+    solver: Any = "auto"
+    tol: float = 1e-6
+    max_iter: int | None = None
+    n_jobs: int | None = None
+    missing: str = "refuse"
+    association: str = "pearson"
+    constant: str = "refuse"
+    pair_weights: Any = None
+    penalty_shape: str | None = None
+
+    _has_covariates: ClassVar[bool] = False
 
     def _preparation(self) -> Preparation:
         return Preparation(
             self.scale, self.assume_centered, self.association, self.missing, self.constant, self.variables
         ).checked()
 
-    def _solve_options(self) -> SolveOptions:
-        """Parameters that are options of `solve`."""
-        names = [field.name for field in fields(SolveOptions) if field.name in self.get_params(deep=False)]
-        return SolveOptions.of({name: getattr(self, name) for name in names})
+    def _values(self, options: type[Any]) -> dict[str, Any]:
+        """Parameters of the estimator that are fields of a class of options, by name."""
+        parameters = self.get_params(deep=False)
+        return {field.name: parameters[field.name] for field in fields(options) if field.name in parameters}
 
-    def _choose(self, samples: Samples, ready: PreparedSamples, settings: SelectionSettings) -> SelectionResult:
+    def _solve_options(self) -> SolveOptions:
+        return SolveOptions.of(self._values(SolveOptions))
+
+    def _choose(self, samples: Samples, ready: PreparedSamples) -> SelectionResult:
         """Choose the penalties by the criterion."""
-        settings = replace(settings, solve=replace(self._solve_options(), n_jobs=None)).checked()
-        result = select_from(SelectionData(ready.source, samples, self._preparation(), ready.notes), settings)
+        solve = replace(self._solve_options(), n_jobs=None)
+        chosen = {**self._values(SelectionSettings), "grid": self._grid(ready.source), "solve": solve}
+        data = SelectionData(ready.source, samples, self._preparation(), ready.notes)
+        result = select_from(data, SelectionSettings(**chosen).checked())
         self.selection_: SelectionResult | None = result
         self.lambda1_, self.lambda2_ = result.lambda1, result.lambda2
         return result

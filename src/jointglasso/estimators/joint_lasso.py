@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 
 from jointglasso.data import CovarianceSource, DenseCovariance
-from jointglasso.data.checks import InputError, known_arguments, require_varying
+from jointglasso.data.checks import InputError, require_varying
 from jointglasso.data.source import CorrelationOf
 from jointglasso.engine import solve_with
-from jointglasso.estimators.base import JointModel
+from jointglasso.estimators.base import JointModel, estimator
 from jointglasso.selection.em import prepared
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.selection.select_penalty import WEIGHTS, SelectionSettings
 
 
+@estimator
+@dataclass(eq=False, repr=False)
 class JointGraphicalLasso(JointModel):
     """Sparse precision matrices of several classes, estimated jointly.
 
@@ -109,53 +111,13 @@ class JointGraphicalLasso(JointModel):
     [(5, 5), (5, 5)]
     """
 
-    @known_arguments()
-    def __init__(
-        self,
-        lambda1: float = 0.2,
-        lambda2: float = 0.1,
-        *,
-        penalty: str = "group",
-        class_graph: Any = None,
-        scale: str = "correlation",
-        assume_centered: bool = False,
-        weights: Any = WEIGHTS,
-        penalize_diagonal: bool = False,
-        fuse_diagonal: bool = False,
-        screening: str = "dynamic",
-        solver: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        n_jobs: int | None = None,
-        missing: str = "refuse",
-        association: str = "pearson",
-        constant: str = "refuse",
-        variables: str = "same",
-        pair_weights: Any = None,
-        penalty_shape: str | None = None,
-        latent: float | None = None,
-    ) -> None:
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.penalty = penalty
-        self.class_graph = class_graph
-        self.scale = scale
-        self.assume_centered = assume_centered
-        self.weights = weights
-        self.penalize_diagonal = penalize_diagonal
-        self.fuse_diagonal = fuse_diagonal
-        self.screening = screening
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.missing = missing
-        self.association = association
-        self.constant = constant
-        self.variables = variables
-        self.pair_weights = pair_weights
-        self.penalty_shape = penalty_shape
-        self.latent = latent
+    lambda1: float = 0.2
+    lambda2: float = 0.1
+    _: KW_ONLY
+    penalty: str = "group"
+    class_graph: Any = None
+    variables: str = "same"
+    latent: float | None = None
 
     def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLasso:
         """Estimate the precision matrices.
@@ -241,6 +203,8 @@ class JointGraphicalLasso(JointModel):
         return model
 
 
+@estimator
+@dataclass(eq=False, repr=False)
 class JointGraphicalLassoCV(JointModel):
     """Joint graphical lasso whose penalties are chosen by cross-validation or another criterion.
 
@@ -286,66 +250,22 @@ class JointGraphicalLassoCV(JointModel):
     [1, 1]
     """
 
-    @known_arguments()
-    def __init__(
-        self,
-        *,
-        criterion: str = "jbic",
-        grid: Any = None,
-        n_lambdas: int | None = None,
-        ratios: Sequence[float] | None = None,
-        min_ratio: float | None = None,
-        gamma: float | None = None,
-        relaxed: bool = True,
-        patience: int | None = 2,
-        cv: Any = 5,
-        beta: float = 0.05,
-        n_subsamples: int = 20,
-        random_state: Any = None,
-        penalty: str = "group",
-        class_graph: Any = None,
-        scale: str = "correlation",
-        assume_centered: bool = False,
-        weights: Any = WEIGHTS,
-        penalize_diagonal: bool = False,
-        fuse_diagonal: bool = False,
-        screening: str = "dynamic",
-        solver: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        n_jobs: int | None = None,
-        missing: str = "refuse",
-        association: str = "pearson",
-        constant: str = "refuse",
-        variables: str = "same",
-        pair_weights: Any = None,
-        penalty_shape: str | None = None,
-    ) -> None:
-        self.criterion = criterion
-        self.grid = grid
-        self.n_lambdas, self.ratios, self.min_ratio = n_lambdas, ratios, min_ratio
-        self.gamma = gamma
-        self.relaxed = relaxed
-        self.patience = patience
-        self.cv, self.beta, self.n_subsamples, self.random_state = cv, beta, n_subsamples, random_state
-        self.penalty = penalty
-        self.class_graph = class_graph
-        self.scale = scale
-        self.assume_centered = assume_centered
-        self.weights = weights
-        self.penalize_diagonal = penalize_diagonal
-        self.fuse_diagonal = fuse_diagonal
-        self.screening = screening
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.missing = missing
-        self.association = association
-        self.constant = constant
-        self.variables = variables
-        self.pair_weights = pair_weights
-        self.penalty_shape = penalty_shape
+    _: KW_ONLY
+    criterion: str = "jbic"
+    grid: Any = None
+    n_lambdas: int | None = None
+    ratios: Sequence[float] | None = None
+    min_ratio: float | None = None
+    gamma: float | None = None
+    relaxed: bool = True
+    patience: int | None = 2
+    cv: Any = 5
+    beta: float = 0.05
+    n_subsamples: int = 20
+    random_state: Any = None
+    penalty: str = "group"
+    class_graph: Any = None
+    variables: str = "same"
 
     def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLassoCV:
         """Choose the penalties and estimate the precision matrices there.
@@ -367,18 +287,6 @@ class JointGraphicalLassoCV(JointModel):
         """
         samples = self._read(X, y, covariates)
         ready = prepared(self._preparation(), samples)
-        settings = SelectionSettings(
-            criterion=self.criterion,
-            grid=self._grid(ready.source),
-            gamma=self.gamma,
-            relaxed=self.relaxed,
-            patience=self.patience,
-            cv=self.cv,
-            beta=self.beta,
-            n_subsamples=self.n_subsamples,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-        )
-        chosen = self._choose(samples, ready, settings)
+        chosen = self._choose(samples, ready)
         self._keep(chosen.solution, ready.location, ready.deviation, ready.notes)
         return self

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from jointglasso.data.checks import InputError, check_choice, known_arguments, labelled
+from jointglasso.data.checks import InputError, check_choice, labelled
 from jointglasso.data.samples import Samples
 from jointglasso.data.windows import TimeWindows, read_times, time_windows, warn_of_trends
 from jointglasso.engine import solve_with
-from jointglasso.estimators.base import JointModel
+from jointglasso.estimators.base import JointModel, estimator
 from jointglasso.selection.em import prepared
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.selection.select_penalty import WEIGHTS, SelectionSettings
 
 
+@estimator
+@dataclass(eq=False, repr=False)
 class TimeVaryingGraphicalLasso(JointModel):
     """Sparse precision matrices of time windows, with a penalty on changes between consecutive windows.
 
@@ -76,67 +78,23 @@ class TimeVaryingGraphicalLasso(JointModel):
     2  200 – 299  300 – 399        0          0
     """
 
-    class_graph = None
-    grid = None
-    variables = "same"
+    lambda1: float | None = None
+    lambda2: float | None = None
+    _: KW_ONLY
+    penalty: str = "chain"
+    windows: int | None = None
+    width: Any = None
+    overlap: float = 0.0
+    n_lambdas: int | None = None
+    ratios: Sequence[float] | None = None
+    min_ratio: float | None = None
+    criterion: str = "jbic"
+    gamma: float | None = None
+    random_state: Any = None
 
-    @known_arguments()
-    def __init__(
-        self,
-        lambda1: float | None = None,
-        lambda2: float | None = None,
-        *,
-        penalty: str = "chain",
-        windows: int | None = None,
-        width: Any = None,
-        overlap: float = 0.0,
-        n_lambdas: int | None = None,
-        ratios: Sequence[float] | None = None,
-        min_ratio: float | None = None,
-        criterion: str = "jbic",
-        gamma: float | None = None,
-        random_state: Any = None,
-        scale: str = "correlation",
-        assume_centered: bool = False,
-        weights: Any = WEIGHTS,
-        penalize_diagonal: bool = False,
-        fuse_diagonal: bool = False,
-        screening: str = "dynamic",
-        solver: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        n_jobs: int | None = None,
-        missing: str = "refuse",
-        association: str = "pearson",
-        constant: str = "refuse",
-        pair_weights: Any = None,
-        penalty_shape: str | None = None,
-    ) -> None:
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.penalty = penalty
-        self.windows = windows
-        self.width = width
-        self.overlap = overlap
-        self.n_lambdas, self.ratios, self.min_ratio = n_lambdas, ratios, min_ratio
-        self.criterion = criterion
-        self.gamma = gamma
-        self.random_state = random_state
-        self.scale = scale
-        self.assume_centered = assume_centered
-        self.weights = weights
-        self.penalize_diagonal = penalize_diagonal
-        self.fuse_diagonal = fuse_diagonal
-        self.screening = screening
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.missing = missing
-        self.association = association
-        self.constant = constant
-        self.pair_weights = pair_weights
-        self.penalty_shape = penalty_shape
+    class_graph: ClassVar[None] = None
+    grid: ClassVar[None] = None
+    variables: ClassVar[str] = "same"
 
     def fit(self, X: Any, y: Any = None) -> TimeVaryingGraphicalLasso:
         """Estimate the precision matrix of each window.
@@ -176,14 +134,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         ready = prepared(self._preparation(), samples)
         self.selection_ = None
         if self.lambda1 is None or self.lambda2 is None:
-            settings = SelectionSettings(
-                criterion=self.criterion,
-                grid=self._grid(ready.source),
-                gamma=self.gamma,
-                random_state=self.random_state,
-                n_jobs=self.n_jobs,
-            )
-            solution = self._choose(samples, ready, settings).solution
+            solution = self._choose(samples, ready).solution
         else:
             self.lambda1_, self.lambda2_ = self.lambda1, self.lambda2
             solution = solve_with(ready.source, self.lambda1, self.lambda2, self._solve_options())

@@ -34,19 +34,7 @@ STRONG = 0.6
 
 
 class InferenceWarning(UserWarning):
-    """Too few samples of a class for its number of variables: the message says what can still be found.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     result = jgl.infer(np.random.default_rng(0).normal(size=(15, 60)))
-    >>> caught[0].category.__name__
-    'InferenceWarning'
-    """
+    """Too few samples of a class for its number of variables: the message says what can still be found."""
 
 
 _MISSING = (

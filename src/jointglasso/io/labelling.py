@@ -24,14 +24,7 @@ wrong = partial(InputError, parameter="labels")
 
 
 class TableWarning(UserWarning):
-    """Something in a file was changed while reading it, such as a name that occurred twice.
-
-    Examples
-    --------
-    >>> import jointglasso as jgl
-    >>> issubclass(jgl.io.TableWarning, UserWarning)
-    True
-    """
+    """Something in a file was changed while reading it, such as a name that occurred twice."""
 
 
 @dataclass(frozen=True)

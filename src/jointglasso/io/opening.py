@@ -117,18 +117,18 @@ def _decompressed(file: Path, content: bytes, name: str, opener: Any) -> bytes:
     """Decompress in chunks: a small file can hold more than any memory."""
     free = available_memory()
     max_bytes = math.inf if free is None else free / _COPIES
-    output = io.BytesIO()
+    output, n_bytes = io.BytesIO(), 0
     with (
         foreign_reader(f"{file}: the {name} data are damaged or cut off: copy or download it again."),
         opener(io.BytesIO(content)) as stream,
     ):
         while chunk := stream.read(_CHUNK):
-            output.write(chunk)
-            if output.tell() > max_bytes:
+            n_bytes += output.write(chunk)
+            if n_bytes > max_bytes:
                 size, free_size = f"{max_bytes / 2**30:,.1f} GiB", f"{max_bytes * _COPIES / 2**30:,.1f} GiB"
                 problem = f"holds more than {size} once decompressed, too much for the {free_size} that are free"
                 raise MemoryError(f"{file} {problem}: {_TOO_LARGE}.")
-    if not output.tell():
+    if not n_bytes:
         raise wrong(f"{file} is empty once decompressed: copy or download it again.")
     return output.getvalue()
 

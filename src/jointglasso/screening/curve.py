@@ -130,7 +130,7 @@ _DRAWN_ABOVE = 400
 _LISTED = 4
 
 #: Rules that use only pairs outside the dual ball.
-_STRONG_ONLY = ("strong", "global")
+_STRONG_ONLY = ("dynamic", "global")
 
 
 @dataclass(frozen=True, repr=False)
@@ -247,7 +247,7 @@ def component_curve(
     S: Any,
     ratio: float,
     *,
-    rule: str = "strong",
+    rule: str = "dynamic",
     penalty: str = "group",
     class_graph: Any = None,
     weights: Any = None,
@@ -263,9 +263,9 @@ def component_curve(
         Sample covariance matrices.
     ratio : float
         ``lambda2 / lambda1``, held fixed.
-    rule : {"strong", "hybrid", "class", "global"}
-        Screening rule. The default solve starts from "strong" and ends at or between "strong" and "hybrid". Penalties
-        that compare values have "strong" and "global".
+    rule : {"dynamic", "hybrid", "class", "global"}
+        Screening rule; "dynamic" is the partition from which the default solve starts, and it ends there or between it
+        and "hybrid". Penalties that compare values have "dynamic" and "global".
     penalty, class_graph
         Penalty that couples the classes, as in `jointglasso.solve`.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
@@ -298,7 +298,7 @@ def component_curve(
     named = source.class_names, source.sample_sizes, source.absent
     unit = make_penalty(penalty, 1.0, ratio, class_graph, *named)
     if unit.class_dependent and rule not in _STRONG_ONLY:
-        raise InputError(f'rule="{rule}" has no curve with penalty="{penalty}": use "strong" or "global".', "rule")
+        raise InputError(f'rule="{rule}" has no curve with penalty="{penalty}": use "dynamic" or "global".', "rule")
     strong_only = rule in _STRONG_ONLY
     reachable = reachable_floor(source, w, unit if strong_only else None, check_count("max_pairs", max_pairs))
     floor = max(reachable, 0.0 if lambda_min is None else check_nonnegative("lambda_min", lambda_min))

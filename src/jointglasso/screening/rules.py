@@ -33,7 +33,7 @@ def global_partition(pairs: PairTable) -> Partition:
     return Partition(np.tile(united, (pairs.exceeds_lambda1.shape[1], 1)))
 
 
-def strong_partition(pairs: PairTable) -> Partition:
+def start_partition(pairs: PairTable) -> Partition:
     """Join pairs that are outside the dual ball and exceed lambda1 in the class: Algorithm 1 without its merge step.
 
     Finer than the hybrid partition, but condition (8) may fail: the start of dynamic screening, which checks the
@@ -49,7 +49,7 @@ _FROM_PAIRS = {
     "class": class_partition,
     "global": global_partition,
     "hybrid": hybrid_partition,
-    "strong": strong_partition,
+    "dynamic": start_partition,
 }
 
 #: Values of the `rule` argument of `screen`.
@@ -75,10 +75,11 @@ def screen(
         Sample covariance matrices.
     lambda1, lambda2 : float
         Penalties, as in `jointglasso.solve`.
-    rule : {"hybrid", "class", "global", "strong", "none"}
+    rule : {"hybrid", "class", "global", "dynamic", "none"}
         ``"hybrid"`` is the paper's Algorithm 1, the finest partition satisfying condition (8). ``"class"``
-        and ``"global"`` are the two simpler rules it combines. ``"strong"`` omits the merge step: finer, but
-        only a candidate that must be checked after solving. ``"none"`` keeps all variables in one block.
+        and ``"global"`` are the two simpler rules it combines. ``"dynamic"``, the start of dynamic screening, omits the
+        merge step: finer, but only a candidate that must be checked after solving. ``"none"`` keeps all variables in
+        one block.
     penalty, class_graph
         Penalty that couples the classes, as in `jointglasso.solve`.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
@@ -117,7 +118,7 @@ def partition_by(
     if rule == "none":
         together = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
         return Partition(together, penalty.coupling).with_isolated(source.absent)
-    strong_only = rule in ("global", "strong")
+    strong_only = rule in ("global", "dynamic")
     pairs = scan_pairs(source, penalty, weights, pair_weights, strong_only=strong_only)
     partition = partition_of_pairs(rule, pairs, penalty, weighted_covariances(source, weights, pair_weights, penalty))
     return partition.with_isolated(source.absent)

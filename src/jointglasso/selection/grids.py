@@ -47,6 +47,11 @@ _MIN_RATIO = 0.05
 _ROUNDING = 1.0 + 1e-9
 
 
+def strength(lambda1: Any, lambda2: Any) -> Any:
+    """``lambda1 + lambda2 / sqrt(2)``: of points with tied scores that of smallest strength is taken."""
+    return lambda1 + lambda2 / np.sqrt(2.0)
+
+
 @dataclass(frozen=True, repr=False)
 class LambdaGrid(ReprMixin):
     """Pairs (lambda1, lambda2) in columns of decreasing penalties.
@@ -73,13 +78,14 @@ class LambdaGrid(ReprMixin):
     @property
     def strength(self) -> FloatArray:
         """``lambda1 + lambda2 / sqrt(2)``."""
-        return self.lambda1 + self.lambda2 / np.sqrt(2.0)
+        return strength(self.lambda1, self.lambda2)
 
     @property
     def similarity(self) -> FloatArray:
         """``lambda2 / sqrt(2)`` as a fraction of the strength: 0 for separate classes, 1 for lambda1 = 0."""
         part = self.lambda2 / np.sqrt(2.0)
-        return np.divide(part, self.strength, out=np.zeros_like(part), where=self.strength > 0)
+        total = self.strength
+        return np.divide(part, total, out=np.zeros_like(part), where=total > 0)
 
     @property
     def n_columns(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from jointglasso.engine.executors import TaskBatch, TaskProgress
 from jointglasso.selection.budget import Budget
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Solved
-from jointglasso.selection.grids import LambdaGrid
+from jointglasso.selection.grids import LambdaGrid, strength
 from jointglasso.selection.solves import Tracker, WorkerPool
 from jointglasso.solution import Solution
 
@@ -42,7 +42,7 @@ def _last_best(done: Sequence[Evaluation], tie: float) -> int:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """Outcome of a search: evaluated points, and points left out for memory or time with the reason."""
 
     done: dict[tuple[float, float], Evaluation]
@@ -176,7 +176,7 @@ def _solve_parts(item: _Item, evaluate: Evaluator, progress: TaskProgress) -> li
 
 def walk_grid(
     evaluate: Evaluator, grid: LambdaGrid, stop: Stop, budget: Budget, tracker: Tracker, workers: WorkerPool
-) -> Found:
+) -> SearchResult:
     """Evaluate every column from strong to weak penalties with warm starts, until its stopping rule holds."""
     columns = [
         _Column([grid[point] for point in grid.points_of(column)], f"column {column + 1} of {grid.n_columns}")
@@ -190,7 +190,7 @@ def walk_grid(
         if column.why_infeasible
         for point in column.points[len(column.done) :]
     }
-    return Found(done, left_out)
+    return SearchResult(done, left_out)
 
 
 #: A point of the search: omega and level.
@@ -235,7 +235,7 @@ class CoarseToFineSearch:
         self.finished = False
         """Whether the neighbours of the best point have about as many edges as it has."""
 
-    def run(self, tracker: Tracker, workers: WorkerPool, patience: int) -> Found:
+    def run(self, tracker: Tracker, workers: WorkerPool, patience: int) -> SearchResult:
         """Run the search; `patience` consecutive points without improvement end the first column."""
 
         def try_points(places: Sequence[_Place]) -> None:
@@ -253,7 +253,7 @@ class CoarseToFineSearch:
                 break
             try_points(candidates)
         done = {(e.lambda1, e.lambda2): e for column in self._columns.values() for e in column.values()}
-        return Found(done, self._left_out)
+        return SearchResult(done, self._left_out)
 
     def _try_points(self, places: Sequence[_Place], tracker: Tracker, workers: WorkerPool) -> None:
         tried = [_Column([self._penalties(*place)], "searching", self._start(place[0])) for place in places]
@@ -295,11 +295,11 @@ class CoarseToFineSearch:
         return min(level for level, e in column.items() if e.score <= least)
 
     def _best_place(self) -> _Place:
-        """Best point (omega, level); among ties the least shrunken."""
+        """Best point (omega, level); among ties the least shrunken, in the order of the final choice in `select`."""
         places = [(omega, self._best_of(omega)) for omega, column in self._columns.items() if column]
         least = min(self._columns[omega][level].score for omega, level in places) + self._evaluate.tie
         tied_places = [(omega, level) for omega, level in places if self._columns[omega][level].score <= least]
-        return min(tied_places, key=lambda place: (place[1], place[0]))
+        return min(tied_places, key=lambda place: (strength(*self._penalties(*place)), place[0]))
 
     def _descend(self, omega: float, patience: int, try_points: Callable[[Sequence[_Place]], None]) -> None:
         """Evaluate the first column downwards until the score stops improving, or to the noise level."""

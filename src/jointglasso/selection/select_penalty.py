@@ -43,7 +43,7 @@ from jointglasso.selection.resampled import (
 )
 from jointglasso.selection.resampling import SelectionData, complement, draw, make_folds, read_data
 from jointglasso.selection.result import SelectionResult
-from jointglasso.selection.search import CoarseToFineSearch, EvaluatedPoints, Found, Patience, walk_grid
+from jointglasso.selection.search import CoarseToFineSearch, EvaluatedPoints, Patience, SearchResult, walk_grid
 from jointglasso.selection.solves import (
     ProgressCallback,
     Tracker,
@@ -60,22 +60,7 @@ CHOSEN = "select chooses the penalties; to try certain ones give grid=[(lambda1,
 
 
 class SelectionWarning(UserWarning):
-    """Warns about a choice that needs a check: a point on the border of the grid, or a criterion prone to false edges.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     chosen = jgl.select(X, y, criterion="bic")
-    >>> [warning.category.__name__ for warning in caught]
-    ['SelectionWarning']
-    """
+    """Warns about a choice that needs a check: on the border of the grid, or by a criterion prone to false edges."""
 
 
 @known_arguments(solve, lambda1=CHOSEN, lambda2=CHOSEN)
@@ -417,14 +402,16 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     )
 
 
-def _run_or_interim(search: Callable[[], Found], interim: EvaluatedPoints, settings: SelectionSettings) -> Found:
+def _run_or_interim(
+    search: Callable[[], SearchResult], interim: EvaluatedPoints, settings: SelectionSettings
+) -> SearchResult:
     """Outcome of a search; after an interrupt with ``on_interrupt="return"``, the points evaluated so far."""
     try:
         return search()
     except KeyboardInterrupt:
         if settings.on_interrupt == "raise" or not interim.done:
             raise
-        return Found(interim.done, {}, interrupted=True)
+        return SearchResult(interim.done, {}, interrupted=True)
 
 
 def _solution(data: SelectionData, chosen: Evaluation, settings: SelectionSettings) -> Solution:

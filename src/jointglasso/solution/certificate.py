@@ -14,22 +14,7 @@ from jointglasso._typing import FloatArray
 
 
 class ConvergenceWarning(UserWarning):
-    """The tolerance was not reached; the solution's gap still bounds how far it is from the optimum.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     solution = jgl.solve(jgl.SampleCovariance.from_labels(X, y), 0.01, 0.01, solver="admm", max_iter=1)
-    >>> [warning.category.__name__ for warning in caught], solution.status.converged
-    (['ConvergenceWarning'], False)
-    """
+    """The tolerance was not reached; the solution's gap still bounds how far it is from the optimum."""
 
 
 @dataclass(frozen=True, repr=False)

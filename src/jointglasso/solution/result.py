@@ -72,14 +72,7 @@ class LowRank(ReprMixin):
 
 
 class RefitWarning(UserWarning):
-    """The likelihood has no maximum on the support of some components; a ridge was added there.
-
-    Examples
-    --------
-    >>> import jointglasso as jgl
-    >>> issubclass(jgl.RefitWarning, UserWarning)
-    True
-    """
+    """The likelihood has no maximum on the support of some components; a ridge was added there."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def test_plan_follows_the_groups():
     source = correlated()
     plan = jgl.plan(source, 0.5, 0.1)
     groups = plan.partition.groups()
-    assert plan.partition == jgl.screen(source, 0.5, 0.1, rule="strong")
+    assert plan.partition == jgl.screen(source, 0.5, 0.1, rule="dynamic")
     assert plan.n_groups == len(groups)
     entries = [sum(len(members) ** 2 for _, members in group.blocks) for group in groups]
     assert plan.group_memory == pytest.approx(jgl.Newton.bytes_per_entry * np.array(entries))

@@ -16,7 +16,7 @@ def module_samples(p=60, n=40, K=3, seed=0):
     return jgl.SampleCovariance(list(0.7 * factor + draw.standard_normal((K, n, p))), scale="correlation")
 
 
-@pytest.mark.parametrize("rule", ["strong", "hybrid", "class", "global"])
+@pytest.mark.parametrize("rule", ["dynamic", "hybrid", "class", "global"])
 @pytest.mark.parametrize("ratio", [0.0, 0.3, 2.0])
 def test_every_point_equals_a_screen_of_its_own(rule, ratio):
     source = module_samples()
@@ -29,7 +29,7 @@ def test_every_point_equals_a_screen_of_its_own(rule, ratio):
     assert np.all(np.diff(curve.n_edges) >= 0)
 
 
-@pytest.mark.parametrize("rule", ["strong", "hybrid", "class", "global"])
+@pytest.mark.parametrize("rule", ["dynamic", "hybrid", "class", "global"])
 def test_smallest_lambda_is_the_smallest(rule):
     source = module_samples(seed=1)
     curve = jgl.component_curve(source, 0.3, rule=rule, n_lambdas=12)
@@ -80,7 +80,7 @@ def test_weights_and_dense_matrices():
     curve = jgl.component_curve(S, 0.5, weights=weights, n_lambdas=5)
     assert curve.percolation is None
     for lambda1 in curve.lambda1:
-        assert curve.partition(lambda1) == jgl.screen(S, lambda1, 0.5 * lambda1, rule="strong", weights=weights)
+        assert curve.partition(lambda1) == jgl.screen(S, lambda1, 0.5 * lambda1, rule="dynamic", weights=weights)
 
 
 def test_nothing_but_zeros():
@@ -118,7 +118,7 @@ def test_noise_of_variables_of_different_scale():
     n, p = 60, 1500
     X = draw.standard_normal((n, p)) * np.exp(0.5 * draw.standard_normal(p))
     source = jgl.SampleCovariance([X])
-    critical = noise_percolation(source, np.ones(1), 0.0, "strong")
+    critical = noise_percolation(source, np.ones(1), 0.0, "dynamic")
     assert jgl.screen(source, 1.3 * critical, 0.0).largest < 0.02 * p
     assert jgl.screen(source, 0.5 * critical, 0.0).largest > 0.1 * p
 
@@ -126,10 +126,10 @@ def test_noise_of_variables_of_different_scale():
 def test_percolation_by_rule():
     source = module_samples(p=96)
     w = np.ones(3)
-    strong, by_class, united = (noise_percolation(source, w, 0.5, rule) for rule in ("strong", "class", "global"))
+    strong, by_class, united = (noise_percolation(source, w, 0.5, rule) for rule in ("dynamic", "class", "global"))
     assert by_class == pytest.approx(1.5 * strong)
     assert united > strong
-    assert noise_percolation(jgl.SampleCovariance([np.eye(2)]), np.ones(1), 0.0, "strong") > 0
+    assert noise_percolation(jgl.SampleCovariance([np.eye(2)]), np.ones(1), 0.0, "dynamic") > 0
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_few_samples_leave_room_below_the_first_edge_and_no_bound_is_stated_that
     assert curve.lambda_max == weak.lambda_max == pytest.approx(lambda_max(source, [(1.0, 0.3)])[0])
     assert len(np.unique(curve.n_edges)) > 4 and curve.n_edges[-1] > 10
     for value in curve.lambda1[[0, 5, 11]] * (1 + 1e-9):
-        assert curve.partition(value) == jgl.screen(source, value, 0.3 * value, rule="strong")
+        assert curve.partition(value) == jgl.screen(source, value, 0.3 * value, rule="dynamic")
     assert curve.reaches(1) and not curve.reaches(900)
     assert curve.smallest_lambda(900) == (curve.floor, 0.3 * curve.floor)
     nowhere = jgl.component_curve(source, 0.3, lambda_min=0.99, n_lambdas=12)

@@ -15,7 +15,7 @@ def correlations(p=14, n_classes=4, n=25):
 
 
 @pytest.mark.parametrize("penalty", GRAPHS)
-@pytest.mark.parametrize("rule", ["global", "strong"])
+@pytest.mark.parametrize("rule", ["global", "dynamic"])
 def test_the_curve_is_the_rule_at_each_lambda(penalty, rule):
     S, how = correlations(), {"penalty": penalty, "class_graph": GRAPHS[penalty]}
     curve = jgl.component_curve(S, 0.4, rule=rule, n_lambdas=12, **how)
@@ -41,7 +41,7 @@ def test_what_is_not_nested_is_not_searched():
     S = correlations()
     with pytest.raises(ValueError, match='rule="global"'):
         jgl.component_curve(S, 0.4, penalty="chain").smallest_lambda(5)
-    with pytest.raises(ValueError, match='"strong" or "global"'):
+    with pytest.raises(ValueError, match='"dynamic" or "global"'):
         jgl.component_curve(S, 0.4, penalty="chain", rule="hybrid")
 
 

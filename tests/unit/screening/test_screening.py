@@ -41,7 +41,7 @@ from oracles import (
 LITERAL = {
     "class": lambda S, lambda1, lambda2, weights: literal_class_thresholding(S, lambda1, weights),
     "global": literal_global_thresholding,
-    "strong": literal_strong_thresholding,
+    "dynamic": literal_strong_thresholding,
     "hybrid": lambda *arguments: literal_algorithm_1(*arguments)[0],
     "none": lambda S, *_: np.zeros(S.shape[:2], dtype=int),
 }
@@ -145,7 +145,7 @@ def test_cascade_merges_one_by_one_to_the_end(m):
     problem = cascade(m)
     partition = jgl.screen(problem.S, problem.lambda1, problem.lambda2, rule="hybrid")
     np.testing.assert_array_equal(partition.labels, problem.hybrid)
-    strong = jgl.screen(problem.S, problem.lambda1, problem.lambda2, rule="strong")
+    strong = jgl.screen(problem.S, problem.lambda1, problem.lambda2, rule="dynamic")
     np.testing.assert_array_equal(strong.labels, support_partition(problem.precision))
     if m <= 48:
         labels, merges = literal_algorithm_1(problem.S, problem.lambda1, problem.lambda2)
@@ -162,13 +162,13 @@ def test_hybrid_partition_worked_out_by_hand(problem):
 def test_toy_splits_by_hybrid_only():
     toy = next(problem for problem in BANK if problem.name.startswith("toy"))
     largest = {rule: jgl.screen(toy.S, toy.lambda1, toy.lambda2, rule=rule).largest for rule in RULES}
-    assert largest == {"class": 3, "global": 3, "hybrid": 2, "strong": 2, "none": 3}
+    assert largest == {"class": 3, "global": 3, "hybrid": 2, "dynamic": 2, "none": 3}
 
 
 def test_threshold_uses_the_weight_of_each_class():
     # R's JGL compares every class with the last class's weight and declares this pair unconnected.
     S = from_entries(2, {(0, 1): 0.5}, {(0, 1): 0.0})
-    for rule in ("class", "hybrid", "strong"):
+    for rule in ("class", "hybrid", "dynamic"):
         labels = jgl.screen(S, 0.1, 0.1, rule=rule, weights=(0.9, 0.1)).labels
         np.testing.assert_array_equal(labels, [[0, 0], [0, 1]])
     assert jgl.screen(S, 0.1, 0.1, rule="global", weights=(0.9, 0.1)).largest == 2
@@ -181,7 +181,7 @@ def test_one_class_is_cut_at_the_sum_of_the_penalties(screen):
     threshold = screen.lambda1 + screen.lambda2
     weight = 1.0 if screen.weights is None else screen.weights[0]
     expected = graph_components(weight * np.abs(screen.S[0]) > threshold)
-    for rule in ("hybrid", "global", "strong"):
+    for rule in ("hybrid", "global", "dynamic"):
         np.testing.assert_array_equal(screen.by(rule).labels[0], expected)
 
 
@@ -189,14 +189,14 @@ def test_one_class_is_cut_at_the_sum_of_the_penalties(screen):
 @examples(60)
 def test_without_lambda2_hybrid_is_the_class_rule(screen):
     apart = Screen(screen.S, screen.lambda1, 0.0, screen.weights)
-    assert apart.by("hybrid") == apart.by("class") == apart.by("strong")
+    assert apart.by("hybrid") == apart.by("class") == apart.by("dynamic")
 
 
 @given(screen=continuous())
 @examples(60)
 def test_without_lambda1_hybrid_is_the_global_rule(screen):
     grouped = Screen(screen.S, 0.0, screen.lambda2, screen.weights)
-    assert grouped.by("hybrid") == grouped.by("global") == grouped.by("strong")
+    assert grouped.by("hybrid") == grouped.by("global") == grouped.by("dynamic")
 
 
 @given(screen=tied())
@@ -214,12 +214,12 @@ def test_sign_of_a_covariance_does_not_matter(screen):
 @examples(200)
 def test_order_of_the_rules(screen):
     by = {rule: screen.by(rule) for rule in RULES}
-    assert by["strong"].refines(by["hybrid"])
+    assert by["dynamic"].refines(by["hybrid"])
     assert by["hybrid"].refines(by["class"])
     assert by["hybrid"].refines(by["global"])
     assert by["class"].refines(by["none"]) and by["global"].refines(by["none"])
     assert by["hybrid"].join() == by["global"]
-    assert refines(lower_bound_partition(*screen.arguments), by["strong"].labels)
+    assert refines(lower_bound_partition(*screen.arguments), by["dynamic"].labels)
 
 
 @given(screen=continuous(max_variables=7, min_samples=4))
@@ -246,7 +246,7 @@ def test_every_rule_but_strong_is_feasible(screen):
 
 def test_strong_partition_of_the_counterexample_is_true_but_not_feasible():
     problem = BANK[0]
-    strong = jgl.screen(problem.S, problem.lambda1, problem.lambda2, rule="strong")
+    strong = jgl.screen(problem.S, problem.lambda1, problem.lambda2, rule="dynamic")
     np.testing.assert_array_equal(strong.labels, problem.truth)
     assert not strong.satisfies_sufficient(problem.S, problem.lambda1, problem.lambda2)
     assert strong.satisfies_necessary(problem.S, problem.lambda1, problem.lambda2, problem.precision)
@@ -493,12 +493,12 @@ def test_partitions_across_real_tiles(p):
     kept = above.any(axis=1)
     hybrid = reference.hybrid_closure(p, rows[kept], columns[kept], above[kept], strong[kept])
     np.testing.assert_array_equal(screen.by("hybrid").labels, hybrid)
-    for rule in ("class", "global", "strong"):
+    for rule in ("class", "global", "dynamic"):
         np.testing.assert_array_equal(screen.by(rule).labels, LITERAL[rule](*screen.arguments))
     assert screen.feasible(screen.by("hybrid"))
     assert 1 < screen.by("hybrid").largest < p
     source = jgl.SampleCovariance(list(X))
-    for rule in ("class", "global", "hybrid", "strong"):
+    for rule in ("class", "global", "hybrid", "dynamic"):
         assert jgl.screen(source, 0.42, 0.08, rule=rule, weights=(1.0, 0.9)) == screen.by(rule)
 
 
