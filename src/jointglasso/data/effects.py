@@ -105,7 +105,9 @@ def without_effects(X: FloatArray, table: Any, class_name: str) -> tuple[FloatAr
     for j in np.flatnonzero(np.isnan(X).any(axis=0)):
         observed = ~np.isnan(X[:, j])
         local_design = np.column_stack([np.ones(observed.sum()), basis[observed]])
-        residual[observed, j] = X[observed, j] - local_design @ np.linalg.lstsq(local_design, X[observed, j])[0]
+        residual[observed, j] = (
+            X[observed, j] - local_design @ np.linalg.lstsq(local_design, X[observed, j], rcond=None)[0]
+        )
         residual[~observed, j] = np.nan
     return residual, float(basis.shape[1])
 

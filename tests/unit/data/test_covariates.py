@@ -30,7 +30,7 @@ def least_squares_residuals(X, y, frame):
     out = np.empty_like(X)
     for name in np.unique(y):
         rows = y == name
-        out[rows] = X[rows] - design[rows] @ np.linalg.lstsq(design[rows], X[rows])[0]
+        out[rows] = X[rows] - design[rows] @ np.linalg.lstsq(design[rows], X[rows], rcond=None)[0]
     return out
 
 

@@ -283,7 +283,7 @@ def test_predictability_is_the_r_squared_of_regressions_on_all_others():
     Z = X - X.mean(axis=0)
     for j, name in enumerate("uvwxy"):
         others = np.delete(Z, j, axis=1)
-        residual = Z[:, j] - others @ np.linalg.lstsq(others, Z[:, j])[0]
+        residual = Z[:, j] - others @ np.linalg.lstsq(others, Z[:, j], rcond=None)[0]
         assert values.loc[name, "a"] == pytest.approx(1.0 - residual @ residual / (Z[:, j] @ Z[:, j]))
     assert values.loc["z", "a"] == 0.0
     assert (values["b"] == 0.0).all() and values["c"].isna().all()

@@ -1,0 +1,115 @@
+"""Machines that lack something: each run gives the same bits, or ends in one sentence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="limits and affinities of Linux")
+
+#: What a script does before the package is imported.
+LACKS = {
+    "all cores but one": "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})",
+    "most of the address space": (
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30)); "
+        "import os; os.environ['OMP_NUM_THREADS'] = os.environ['OPENBLAS_NUM_THREADS'] = '1'"
+    ),
+    # multiprocessing makes its semaphores there
+    "/dev/shm": (
+        "import _multiprocessing\n"
+        "class SemLock:\n"
+        "    SEM_VALUE_MAX = 1\n"
+        "    def __init__(self, *arguments):\n        raise OSError(38, 'Function not implemented')\n"
+        "_multiprocessing.SemLock = SemLock"
+    ),
+    "modules and functions of Unix": (
+        "import os, sys\n"
+        "for name in ('fcntl', 'resource', 'pwd', 'grp'):\n    sys.modules[name] = None\n"
+        "for name in ('sched_yield', 'sched_getaffinity', 'sched_setaffinity', 'fork', 'register_at_fork', 'getuid'):\n"
+        "    delattr(os, name)"
+    ),
+}
+
+USUAL, RARE = "modules and functions of Unix", ("all cores but one", "most of the address space", "/dev/shm")
+
+WORK = """
+import hashlib, warnings
+import numpy as np
+import jointglasso as jgl
+data = jgl.datasets.make_joint_ggm("modules", 30, 2, n_samples=40, n_blocks=3, random_state=0)
+found = hashlib.sha256()
+for penalty in ("group", "fused"):
+    solution = jgl.solve(data.covariances, 0.3, 0.1, penalty=penalty, n_jobs=-1)
+    assert solution.status.converged
+    for Theta in solution.precision:
+        found.update(Theta.data.tobytes() + Theta.indices.tobytes())
+print(found.hexdigest())
+"""
+
+
+def run(code, **environment):
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", code]
+    return subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def expected():
+    done = run(WORK)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@linux
+@pytest.mark.parametrize("lacking", [USUAL, *(pytest.param(name, marks=pytest.mark.slow) for name in RARE)])
+def test_a_solve_gives_the_same_bits_without(lacking, expected):
+    done = run(LACKS[lacking] + "\n" + WORK)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == expected
+    assert done.stderr == ""
+
+
+@linux
+@pytest.mark.slow
+def test_a_home_that_cannot_be_written(expected, tmp_path):
+    """Kernels are compiled into a temporary folder, which is said once."""
+    (tmp_path / "home").write_text("")  # not a folder: nothing can be made in it, by root neither
+    (tmp_path / "tmp").mkdir()
+    home = {
+        "HOME": str(tmp_path / "home"),
+        "XDG_CACHE_HOME": "",
+        "NUMBA_CACHE_DIR": "",
+        "TMPDIR": str(tmp_path / "tmp"),
+    }
+    done = run(WORK, **home)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == expected
+    assert done.stderr.count("which may not last") == 1 and "Traceback" not in done.stderr
+
+
+@linux
+@pytest.mark.slow
+def test_the_demonstration_on_one_core(tmp_path):
+    """The command of the README."""
+    code = LACKS["all cores but one"] + "\nfrom jointglasso.cli import main\nmain(['demo'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert list(tmp_path.rglob("report.html"))
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.parametrize("gigabytes", [0.35, 0.5])
+def test_too_little_address_space_is_one_sentence_or_the_result(gigabytes, expected):
+    """So little that libraries may not even be loaded; what the package reports itself is a sentence."""
+    limit = int(gigabytes * 2**30)
+    code = LACKS["most of the address space"].replace("2**30, 2**30", f"{limit}, {limit}")
+    done = run(code + "\n" + WORK)
+    last = (done.stderr.strip().splitlines() or [""])[-1]
+    assert done.stdout == expected or last.startswith(("MemoryError", "ImportError", "OSError", "OpenBLAS"))
