@@ -35,9 +35,8 @@ PLAIN_NOTE = (
 #: Iterations after which a run to the paper's stopping rule is given up.
 _MAX_ITER = 5000
 
-#: Largest block on which the speed of one update is measured, and the entries of a stack of small ones, whose speed is
-#: measured together, as they are updated together.
-_PROBE, _STACK = 600, 10_000
+#: Block on which the rate of an update is measured.
+_PROBE = 600
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def time_iteration(
 ) -> tuple[Timing, Partition]:
     """Processor seconds of one iteration: median of up to `n_iter`, or estimated if three would exceed `budget`."""
     partition = screen(S, lambda1, lambda2, rule=METHODS[method])
-    estimate = estimated_seconds(partition)
+    estimate = estimated_seconds(partition.cost)
     if 3.0 * estimate > budget or not _has_room(partition):
         return Timing(estimate, "estimated"), partition
     stamps = [time.process_time()]
@@ -120,13 +119,9 @@ def time_to_stop(S: Any, lambda1: float, lambda2: float, method: str, *, limit: 
     return Timing(taken, "run" if ended else "stopped"), solution.n_iter
 
 
-def estimated_seconds(partition: Partition) -> float:
-    """Seconds of the eigendecompositions of Eq. (10) for all blocks, from one that is measured on this machine."""
-    total = 0.0
-    for k in range(partition.n_classes):
-        sizes, counts = np.unique(partition.block_sizes(k), return_counts=True)
-        total += sum(n * _block_seconds(b) for b, n in zip(sizes.tolist(), counts.tolist(), strict=True))
-    return total
+def estimated_seconds(cost: float) -> float:
+    """Processor seconds of the eigendecompositions of Eq. (10) for blocks with this sum of cubed sizes, by one rate."""
+    return _update_seconds(_PROBE) * cost / _PROBE**3
 
 
 def rate_note() -> str:
@@ -135,7 +130,7 @@ def rate_note() -> str:
     error = _update_seconds(larger) / (_update_seconds(_PROBE) * 64.0)
     return (
         f"Estimated times have one rate: {_update_seconds(_PROBE):.3g} processor seconds of one thread for the update "
-        f"of a block of {_PROBE} variables, scaled by the third power of the size. An update of {larger:,} variables "
+        f"of a block of {_PROBE} variables, scaled by the sums of cubed sizes. An update of {larger:,} variables "
         f"took {error:.2f} times what this rate says, and nothing larger was checked."
     )
 
@@ -162,23 +157,16 @@ def _has_room(partition: Partition) -> bool:
     return room is None or ADMM.bytes_per_entry * entries < room
 
 
-def _block_seconds(b: int) -> float:
-    """Scaled by the third power from the next size that is measured, as small blocks do not reach full speed."""
-    measured = min(_PROBE, 1 << max(0, (b - 1).bit_length()))
-    return _update_seconds(measured) * (b / measured) ** 3
-
-
 @cache
 def _update_seconds(b: int) -> float:
-    """Processor seconds of one update of a block, or of a stack: an eigendecomposition and a product; best of three."""
-    n_blocks = max(1, _STACK // b**2)
-    root = np.random.default_rng(0).standard_normal((n_blocks, b, 2 * b))
-    stack = root @ root.transpose(0, 2, 1)
+    """Processor seconds of one update of a block, an eigendecomposition and a product; the best of three if small."""
+    root = np.random.default_rng(0).standard_normal((b, 2 * b))
+    block = root @ root.T
     best = math.inf
     with threadpool_limits(1):
         for _ in range(3 if b <= _PROBE else 1):
             began = time.process_time()
-            values, vectors = np.linalg.eigh(stack)
-            np.matmul(vectors * values[:, None, :], vectors.transpose(0, 2, 1))
+            values, vectors = np.linalg.eigh(block)
+            np.matmul(vectors * values, vectors.T)
             best = min(best, time.process_time() - began)
-    return best / n_blocks
+    return best

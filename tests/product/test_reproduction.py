@@ -197,12 +197,15 @@ def test_time_limit_stops_after_three_iterations(small):
     assert run_admm(S, *penalties, "none", 100, seconds=0.0).n_iter == 3
 
 
-def test_estimate_grows_with_the_third_power_of_big_blocks():
-    def whole(p):
-        return estimated_seconds(jgl.Partition.single_block(1, p))
+def test_estimates_have_one_rate(monkeypatch):
+    from reproduction import methods
+    from reproduction.large import _with_one_rate
 
-    assert whole(2400) == pytest.approx(8 * whole(1200))
-    assert estimated_seconds(jgl.Partition.single_block(3, 1200)) == pytest.approx(3 * whole(1200))
+    monkeypatch.setattr(methods, "_update_seconds", lambda b: 0.5)
+    assert estimated_seconds(jgl.Partition.single_block(3, 1200).cost) == pytest.approx(3 * 8 * 0.5)
+    row = {"class cost": 600**3, "LADMM seconds": 7.0, "LADMM how": "estimated", "HADMM seconds": 3.0,
+           "HADMM how": "run", "GADMM seconds": 2.0, "GADMM how": "run"}  # fmt: skip
+    assert _with_one_rate(row) == row | {"LADMM seconds": 0.5}
 
 
 # Data
