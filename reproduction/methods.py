@@ -93,13 +93,17 @@ def run_default(
 def time_iteration(
     S: Any, lambda1: float, lambda2: float, method: str, *, n_iter: int, budget: float
 ) -> tuple[Timing, Partition]:
-    """Processor seconds of one iteration: median of up to `n_iter`, or estimated if three would exceed `budget`."""
+    """Processor seconds of one iteration with one BLAS thread: median of up to `n_iter`, or estimated.
+
+    It is estimated if three iterations would take more than `budget` seconds, or do not fit into memory.
+    """
     partition = screen(S, lambda1, lambda2, rule=METHODS[method])
     estimate = estimated_seconds(partition.cost)
     if 3.0 * estimate > budget or not _has_room(partition):
         return Timing(estimate, "estimated"), partition
     stamps = [time.process_time()]
-    run_admm(S, lambda1, lambda2, METHODS[method], n_iter, seconds=budget, stamps=stamps)
+    with threadpool_limits(1):
+        run_admm(S, lambda1, lambda2, METHODS[method], n_iter, seconds=budget, stamps=stamps)
     steps = np.diff(stamps)  # the first includes screening and compilation
     return Timing(float(np.median(steps[1:] if len(steps) > 1 else steps)), "run"), partition
 

@@ -59,7 +59,7 @@ def table2_result(rows: list[Row], settings: Settings) -> Result:
         f"Data: {data.origin}.",
         data.scale,
         PLAIN_NOTE,
-        "Processor seconds: of the three methods with one thread, ten times the median of one iteration. Iterations of "
+        "Processor seconds: of the three methods with one BLAS thread, ten times the median of one iteration. Iterations of "
         f"more than {_budget(settings) / 3:g} s each, or too big for the memory, are not run; their seconds are "
         '"estimated" from the block sizes. The default of this package runs to a certified relative gap of '
         f"{tolerance(settings):g} with all threads; its seconds on the clock are in a column of their own.",
