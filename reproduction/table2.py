@@ -59,9 +59,9 @@ def table2_result(rows: list[Row], settings: Settings) -> Result:
         f"Data: {data.origin}.",
         data.scale,
         PLAIN_NOTE,
-        "Processor seconds: of the three methods with one BLAS thread, ten times the median of one iteration. Iterations of "
-        f"more than {_budget(settings) / 3:g} s each, or too big for the memory, are not run; their seconds are "
-        '"estimated" from the block sizes. The default of this package runs to a certified relative gap of '
+        "Processor seconds: of the three methods with one BLAS thread, ten times the median of one iteration. "
+        f"Iterations of more than {_budget(settings) / 3:g} s each, or too big for the memory, are not run; their "
+        'seconds are "estimated" from the block sizes. The default of this package runs to a certified relative gap of '
         f"{tolerance(settings):g} with all threads; its seconds on the clock are in a column of their own.",
         *([rate_note()] if estimated else []),
         "An entry is proved non-zero if |theta_ij| > s / (1 - s) sqrt(theta_ii theta_jj), -s - log(1 - s) being the "
