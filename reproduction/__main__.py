@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
 from jointglasso.cli.session import EXIT_CODES, Command, Session
 from reproduction import EXPERIMENTS, Settings
+from reproduction.designs import PAPER_LAMBDAS
 
 #: The experiments, one a line (which the first character asks for), with their times.
 _LIST = "\b\nExperiments, with their times and those of --full:\n" + "\n".join(
@@ -23,39 +25,54 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--quick", is_flag=True, help="Smaller and shorter: well under a minute.")
 @click.option("--full", is_flag=True, help="The paper's size: hours to days. The default takes minutes.")
 @click.option(
-    "--out", default="results", show_default=True, type=click.Path(file_okay=False, path_type=Path),
+    "--out",
+    default="results",
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the results.",
-)  # fmt: skip
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the drawn data.")
+@click.option(
+    "n_variables",
+    "--variables",
+    default=0,
+    type=click.IntRange(min=0),
+    help="Drawn data (figure-times, figure-correctness, p10000): another number of variables than that of the size.",
+)
+@click.option("--classes", multiple=True, type=click.IntRange(min=2), help="Drawn data: number of classes; repeatable.")
+@click.option(
+    "--penalties",
+    multiple=True,
+    type=click.Choice(tuple(PAPER_LAMBDAS)),
+    help="Drawn data: one of the paper's three pairs of penalties; repeatable.",
+)
+@click.option("n_seeds", "--seeds", default=0, type=click.IntRange(min=0), help="Drawn data: number of data sets.")
+@click.option(
+    "--workers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Drawn data: processes, of one thread each, in which the cases run.",
+)
 @click.option("--data", multiple=True, type=_FILE, help="Real data (table2, figure-genes); may be given several times.")
-@click.option("--label", multiple=True, help="What tells the classes in each --data, in order; a dash: one class.")
+@click.option(
+    "labels", "--label", multiple=True, help="What tells the classes in each --data, in order; a dash: one class."
+)
 @click.option("--genes", type=_FILE, help="Keep only the variables named in this text file.")
 @click.option("--covariances", is_flag=True, help="Real data: covariances as they are, as in the paper.")
-@click.option("--halve", multiple=True, help="Real data: divide the covariances of this class by two.")
-@click.option("--without", multiple=True, help="Real data: leave out this class.")
+@click.option("halved", "--halve", multiple=True, help="Real data: divide the covariances of this class by two.")
+@click.option("left_out", "--without", multiple=True, help="Real data: leave out this class.")
 @click.option("--without-samples", default="", help="Real data: leave out samples whose names match this expression.")
 @click.option(
-    "--limit", default=600.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+    "--limit",
+    default=600.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
     help="Seconds after which a single run is stopped: of a method in figure-times (which then has no time), of single "
     "iterations in p10000, of the default on a setting of real data (which keeps the gap that it has).",
-)  # fmt: skip
+)
 @click.pass_obj
-def main(
-    session: Session,
-    what: tuple[str, ...],
-    quick: bool,
-    full: bool,
-    out: Path,
-    seed: int,
-    data: tuple[Path, ...],
-    label: tuple[str, ...],
-    genes: Path | None,
-    covariances: bool,
-    halve: tuple[str, ...],
-    without: tuple[str, ...],
-    without_samples: str,
-    limit: float,
-) -> None:
+def main(session: Session, what: tuple[str, ...], out: Path, **options: Any) -> None:
     """Run experiments of the paper, or all of them, and say whether their claims hold.
 
     Writes the data (CSV), figures (PNG, SVG) and a page (Markdown) into a folder. Without --data the experiments on
@@ -63,10 +80,7 @@ def main(
 
     Example: python -m reproduction toy --out results
     """
-    settings = Settings(
-        quick=quick, full=full, seed=seed, data=data, labels=label, genes=genes, covariances=covariances, halved=halve,
-        left_out=without, without_samples=without_samples, limit=limit,
-    )  # fmt: skip
+    settings = Settings(**options)
     for name in EXPERIMENTS if "all" in what else what:
         _reproduce_one(session, name, out, settings)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jointglasso._typing import FloatArray
 from jointglasso.plots.canvas import INK, ORANGE, new_figure, tidy
 from jointglasso.screening import screen
+from reproduction.cases import run_cases
 from reproduction.designs import BLOCKS_NOTE, CHOICES_NOTE, DESIGNS, draw, lambdas, scaling_notes
 from reproduction.drawing import STYLES, caption
 from reproduction.methods import METHODS, PLAIN_NOTE, run_admm, run_default
@@ -23,26 +24,50 @@ CLAIM = "over 500 iterations both HADMM and ADMM converge to the same objective 
 #: Relative difference of two objectives that count as the same.
 SAME = 1e-6
 
+#: Column of the objectives after each iteration: drawn, not tabulated.
+CURVES = "curves"
+
 
 def figure_correctness(settings: Settings) -> Result:
     """Follow the objective of both methods, and check the end against a certified optimum."""
+    return correctness_result(measure_correctness(settings), settings)
+
+
+def correctness_cases(settings: Settings) -> list[tuple[str, int, str, int, int]]:
+    """Design, number of variables, penalties, number of classes and seed of each data set."""
     p, n_classes, n_seeds = settings.sized((80, 2, 1), (200, 2, 3), (1000, 6, 3))
+    p, classes, names = settings.n_variables or p, settings.classes or (n_classes,), settings.penalties or ("P3",)
+    return [(d, p, name, K, seed) for d, seed, name, K in product(DESIGNS, settings.seeds(n_seeds), names, classes)]
+
+
+def measure_correctness(settings: Settings) -> list[Row]:
+    """One row for each data set, with the objectives of ADMM and HADMM after each iteration."""
+    cases = correctness_cases(settings)
     n_iter = 400 if settings.quick else 500
-    penalties = lambdas("P3", p)
-    curves: dict[str, dict[str, FloatArray]] = {}
-    optimum: dict[str, float] = {}
-    ends: list[Row] = []
-    for design, seed in product(DESIGNS, range(settings.seed, settings.seed + n_seeds)):
-        S = draw(design, p, n_classes, seed)
-        found = {
-            method: run_admm(S, *penalties, METHODS[method], n_iter).history.objective for method in ("ADMM", "HADMM")
-        }
-        certified = run_default(S, *penalties, tol=1e-12)
-        best = np.nan if certified is None else certified.objective
-        biggest = screen(S, *penalties).largest
-        ends.append({"design": design, "seed": seed, "p": p, "HADMM's biggest block": biggest} | _end(found, best))
-        if seed == settings.seed:
-            curves[design], optimum[design] = found, best
+    tasks = [(method, *case, n_iter) for method in ("ADMM", "HADMM") for case in cases]
+    found = dict(zip([task[:-1] for task in tasks], run_cases(objectives, tasks, settings.workers), strict=True))
+    return [correctness_row(case, {method: found[method, *case] for method in ("ADMM", "HADMM")}) for case in cases]
+
+
+def objectives(method: str, design: str, p: int, name: str, n_classes: int, seed: int, n_iter: int) -> list[float]:
+    """Objective of ADMM or HADMM after each iteration, until the paper's stopping rule holds."""
+    S = draw(design, p, n_classes, seed)
+    return run_admm(S, *lambdas(name, p), METHODS[method], n_iter).history.objective.tolist()
+
+
+def correctness_row(case_key: tuple[str, int, str, int, int], curves: Mapping[str, Sequence[float]]) -> Row:
+    """The row of one data set: last objectives, a certified optimum, their distances, and the curves for the figure."""
+    design, p, name, n_classes, seed = case_key
+    S, penalties = draw(design, p, n_classes, seed), lambdas(name, p)
+    certified = run_default(S, *penalties, tol=1e-12)
+    best = np.nan if certified is None else certified.objective
+    head = {"design": design, "seed": seed, "p": p, "K": n_classes}
+    return head | {"HADMM's biggest block": screen(S, *penalties).largest} | _end(curves, best) | {CURVES: curves}
+
+
+def correctness_result(rows: list[Row], settings: Settings) -> Result:
+    """Verdict, figure of the first seed and notes for measured rows."""
+    p = int(rows[0]["p"])
     notes = [
         "The iterations end before the last one if the paper's stopping rule holds. The figure shows the first seed.",
         PLAIN_NOTE,
@@ -50,8 +75,9 @@ def figure_correctness(settings: Settings) -> Result:
         CHOICES_NOTE,
         *scaling_notes(p),
     ]
+    figure = _figure([row for row in rows if row["seed"] == settings.seed])
+    ends: list[Row] = [{key: value for key, value in row.items() if key != CURVES} for row in rows]
     same = [float(row["ADMM - HADMM, relative"]) <= SAME for row in ends]
-    figure = _figure(curves, optimum, n_classes, p)
     return Result(CLAIM, _verdict(ends), judged(sum(same), len(same)), ends, {"": figure}, notes)
 
 
@@ -73,7 +99,7 @@ def _verdict(ends: list[Row]) -> str:
     )
 
 
-def _end(curves: dict[str, FloatArray], optimum: float) -> dict[str, object]:
+def _end(curves: Mapping[str, Sequence[float]], optimum: float) -> dict[str, object]:
     last = {method: float(values[-1]) for method, values in curves.items()}
     scale = max(1.0, abs(optimum))
     return {
@@ -86,10 +112,11 @@ def _end(curves: dict[str, FloatArray], optimum: float) -> dict[str, object]:
     }
 
 
-def _figure(curves: dict[str, dict[str, FloatArray]], optimum: dict[str, float], n_classes: int, p: int) -> Figure:
-    figure = new_figure(3.4 * len(curves), 5.4)
-    panels = figure.subplots(2, len(curves), sharex=True, sharey="row", squeeze=False)
-    for column, (design, found) in enumerate(curves.items()):
+def _figure(rows: list[Row]) -> Figure:
+    figure = new_figure(3.4 * len(rows), 5.4)
+    panels = figure.subplots(2, len(rows), sharex=True, sharey="row", squeeze=False)
+    for column, row in enumerate(rows):
+        found = {method: np.array(values) for method, values in row[CURVES].items()}
         top, bottom = panels[:, column]
         for method, width in (("ADMM", 3.5), ("HADMM", 1.2)):
             steps = np.arange(1, len(found[method]) + 1)
@@ -97,12 +124,17 @@ def _figure(curves: dict[str, dict[str, FloatArray]], optimum: dict[str, float],
             shade = 0.45 if method == "ADMM" else 1.0
             top.plot(steps, found[method], color=colour, linewidth=width, alpha=shade, label=method)
             bottom.semilogy(
-                steps, np.abs(found[method] - optimum[design]), color=colour, linewidth=width, alpha=shade, label=method
+                steps,
+                np.abs(found[method] - row["certified optimum"]),
+                color=colour,
+                linewidth=width,
+                alpha=shade,
+                label=method,
             )
         shorter = min(map(len, found.values()))
         apart = np.abs(found["ADMM"][:shorter] - found["HADMM"][:shorter])
         bottom.semilogy(np.arange(1, shorter + 1), apart, color=ORANGE, linewidth=0.8, label="difference of the two")
-        top.set_title(f"type {design}", fontsize=9, color=INK)
+        top.set_title(f"type {row['design']}", fontsize=9, color=INK)
         bottom.set_xlabel("iteration", fontsize=8)
         tidy(top)
         tidy(bottom)
@@ -110,5 +142,5 @@ def _figure(curves: dict[str, dict[str, FloatArray]], optimum: dict[str, float],
     panels[1, 0].set_ylabel("distance to the\ncertified optimum", fontsize=8)
     panels[0, 0].legend(frameon=False, fontsize=8)
     panels[1, 0].legend(frameon=False, fontsize=8)
-    caption(figure, f"Objective of ADMM and HADMM, p={p}, {n_classes} classes", CLAIM)
+    caption(figure, f"Objective of ADMM and HADMM, p={rows[0]['p']}, {rows[0]['K']} classes", CLAIM)
     return figure

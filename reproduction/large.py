@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 
 from jointglasso._typing import FloatArray
+from reproduction.cases import run_cases
 from reproduction.complexity import complexity_cells
 from reproduction.designs import (
     BLOCKS_NOTE,
@@ -17,7 +20,7 @@ from reproduction.designs import (
     scaling_notes,
 )
 from reproduction.drawing import Curve, curve_grid
-from reproduction.methods import PLAIN_NOTE, time_iteration
+from reproduction.methods import PLAIN_NOTE, estimated_seconds, rate_note, time_iteration
 from reproduction.result import Holds, Result, Row, Settings, judged
 
 CLAIM = (
@@ -29,40 +32,69 @@ RULE_OF = {"HADMM": "hybrid", "LADMM": "class", "GADMM": "global"}
 
 def p10000(settings: Settings) -> Result:
     """Time single iterations of the three methods, and compare the complexity of their partitions."""
-    p = settings.sized(400, 2000, 10_000)
-    classes, n_iter = settings.sized(((2, 3), 3), ((2,), 3), (tuple(range(2, 11)), 50))
-    budget = settings.sized(2.0, settings.limit, settings.limit)
-    names = settings.sized(("P3",), ("P3",), tuple(PAPER_LAMBDAS))
-    rows: list[Row] = []
-    for design in DESIGNS:
-        S = draw(design, p, max(classes), settings.seed)
-        for name in names:
-            rows += [_row(S[:K], design, name, n_iter, budget) for K in classes]
-        del S  # 8 GB at p=10,000: the next type must not be drawn beside it
+    return large_result(measure_large(settings), settings)
+
+
+def measure_large(settings: Settings) -> list[Row]:
+    """One row for each design, seed, pair of penalties and number of classes."""
+    p, (classes, n_iter, n_seeds) = settings.sized(
+        (400, ((2, 3), 3, 1)), (2000, ((2,), 3, 2)), (10_000, ((2, 4), 50, 1))
+    )
+    names = settings.penalties or settings.sized(("P3",), ("P3",), tuple(PAPER_LAMBDAS))
+    size = (settings.n_variables or p, settings.classes or classes, names, n_iter, _budget(settings))
+    tasks = [(design, seed, *size) for design, seed in product(DESIGNS, settings.seeds(n_seeds))]
+    return [_with_one_rate(row) for rows in run_cases(large_rows, tasks, settings.workers) for row in rows]
+
+
+def _with_one_rate(row: Row) -> Row:
+    """The row with estimates by the rate of this process, whichever process made it."""
+    estimated = [(method, rule) for method, rule in RULE_OF.items() if row[f"{method} how"] == "estimated"]
+    return {**row} | {f"{method} seconds": estimated_seconds(row[f"{rule} cost"]) for method, rule in estimated}
+
+
+def _budget(settings: Settings) -> float:
+    return 2.0 if settings.quick else settings.limit
+
+
+def large_rows(
+    design: str, seed: int, p: int, classes: tuple[int, ...], names: tuple[str, ...], n_iter: int, budget: float
+) -> list[Row]:
+    """Rows of one data set, drawn once."""
+    S = draw(design, p, max(classes), seed)
+    return [_row(S[:K], design, name, seed, n_iter, budget) for name, K in product(names, classes)]
+
+
+def large_result(rows: list[Row], settings: Settings) -> Result:
+    """Verdict, figures of the first seed and notes for measured rows."""
+    p = int(rows[0]["p"])
+    shown = [row for row in rows if row["seed"] == settings.seed]
     figures = {
-        "": curve_grid(_time_cells(rows, p), {"": "seconds per\niteration"}, f"Time of one iteration, p={p:,}", CLAIM),
+        "": curve_grid(_time_cells(shown, p), {"": "seconds per\niteration"}, f"Time of one iteration, p={p:,}", CLAIM),
         "-complexity": curve_grid(
-            complexity_cells(rows, p),
+            complexity_cells(shown, p),
             {"": "sum of cubed\nblock sizes"},
             f"Complexity of the partitions, p={p:,}",
             CLAIM,
         ),
     }
+    estimated = any(not _timed(row) for row in rows)
     notes = [
         PLAIN_NOTE,
         BLOCKS_NOTE,
         CHOICES_NOTE,
         *scaling_notes(p),
-        f"Median of up to {n_iter} iterations, of fewer if {budget:g} s are over before. Where three iterations would "
-        "take longer than that by the block sizes and the measured speed of one eigendecomposition, or would not fit "
-        'into memory, the time is "estimated" from these (open markers) and not compared.',
+        f"Processor seconds of one iteration, one BLAS thread: median of a few, of fewer if {_budget(settings):g} s "
+        "are over before. Where three iterations would take longer by the block sizes and the measured speed of one "
+        'eigendecomposition, or would not fit into memory, the time is "estimated" from these (open markers) and not '
+        "compared. The figures show the first seed.",
+        *([rate_note()] if estimated else []),
     ]
     return Result(CLAIM, _verdict(rows), _judge(rows), rows, figures, notes)
 
 
-def _row(S: FloatArray, design: str, name: str, n_iter: int, budget: float) -> Row:
+def _row(S: FloatArray, design: str, name: str, seed: int, n_iter: int, budget: float) -> Row:
     penalties = lambdas(name, S.shape[1])
-    row = case(design, name, S.shape[1], len(S))
+    row = case(design, name, S.shape[1], len(S)) | {"seed": seed}
     cost = {}
     for method, rule in RULE_OF.items():
         timing, partition = time_iteration(S, *penalties, method, n_iter=n_iter, budget=budget)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from contextlib import suppress
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,12 +13,10 @@ from jointglasso._version import __version__
 
 
 def describe_machine() -> str:
-    """Cores, processor and versions."""
+    """Date, cores, processor and versions."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
-    return (
-        f"{os.cpu_count()} cores ({_processor()}), {platform.system()}, Python {platform.python_version()}, "
-        f"{packages}, jointglasso {__version__}"
-    )
+    cores = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores ({_processor()}), {platform.system()}"
+    return f"{cores}, Python {platform.python_version()}, {packages}, jointglasso {__version__}"
 
 
 def _processor() -> str:

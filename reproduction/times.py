@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.screening import screen
 from jointglasso.warm import warm_kernels
+from reproduction.cases import run_cases
 from reproduction.designs import (
     BLOCKS_NOTE,
     CHOICES_NOTE,
@@ -23,7 +25,7 @@ from reproduction.designs import (
     shown_lambdas,
 )
 from reproduction.drawing import Curve, curve_grid
-from reproduction.methods import METHODS, PLAIN_NOTE, Timing, run_default, time_to_stop
+from reproduction.methods import METHODS, PLAIN_NOTE, run_admm, run_default, time_to_stop
 from reproduction.result import Holds, Result, Row, Settings, judged
 
 CLAIM = (
@@ -32,7 +34,7 @@ CLAIM = (
 )
 DEFAULT = "jointglasso default"
 METHODS_SHOWN = ("HADMM", "LADMM", "GADMM")
-
+RUN_ORDER = ("GADMM", "LADMM", "HADMM", DEFAULT)
 
 #: Number of variables, classes, penalties and data sets of the three sizes. At p=200 every run ends within a minute.
 SIZES = {
@@ -44,56 +46,94 @@ SIZES = {
 
 def figure_times(settings: Settings) -> Result:
     """Time all methods to the paper's stopping rule, and our default to a relative gap of 1e-8."""
+    return times_result(measure_times(settings), settings)
+
+
+def time_cases(settings: Settings) -> list[tuple[str, int, str, int, int]]:
+    """Design, number of variables, penalties, number of classes and seed of each data set."""
     p, classes, names, n_seeds = SIZES[settings.sized("quick", "default", "full")]
-    seeds = range(settings.seed, settings.seed + n_seeds)
     designs = ("A", "B10", "B40") if settings.quick else tuple(DESIGNS)
-    rows: list[Row] = []
-    warm_kernels()  # compilation is not timed
-    for design, seed in product(designs, seeds):
-        S = draw(design, p, max(classes), seed)
-        for name, n_classes in product(names, classes):
-            head = case(design, name, p, n_classes) | {"seed": seed}
-            rows.append(head | _times(S[:n_classes], lambdas(name, p), settings.limit))
+    p, classes, names = settings.n_variables or p, settings.classes or classes, settings.penalties or names
+    return [(d, p, name, K, seed) for d, seed, name, K in product(designs, settings.seeds(n_seeds), names, classes)]
+
+
+def measure_times(settings: Settings) -> list[Row]:
+    """One row for each data set, with the times of all methods; the longest runs are begun first."""
+    cases = time_cases(settings)
+    tasks = [(method, *case, settings.limit) for method in RUN_ORDER for case in cases]
+    timed = dict(zip([task[:-1] for task in tasks], run_cases(time_method, tasks, settings.workers), strict=True))
+    return [times_row(case, {method: timed[method, *case] for method in RUN_ORDER}) for case in cases]
+
+
+def time_method(method: str, design: str, p: int, name: str, n_classes: int, seed: int, limit: float) -> Row:
+    """Processor seconds of one method on one data set, how they were found, iterations and biggest block."""
+    S, penalties = draw(design, p, n_classes, seed), lambdas(name, p)
+    if method != DEFAULT:
+        run_admm(draw("A", 40, 2, 0), *lambdas("P2", 40), METHODS[method], 3)  # compilation is not timed
+        timing, n_iter = time_to_stop(S, *penalties, method, limit=limit)
+        biggest = screen(S, *penalties, rule=METHODS[method]).largest
+        return {"seconds": timing.seconds, "how": timing.how, "iterations": n_iter, "biggest": biggest}
+    warm_kernels()
+    began = time.process_time()
+    run_default(S, *penalties, tol=1e-8)
+    return {"seconds": time.process_time() - began, "how": "run"}
+
+
+def times_row(case_key: tuple[str, int, str, int, int], timed: Mapping[str, Row]) -> Row:
+    """The row of one data set: what it is, then iterations, blocks, seconds and how these were found."""
+    design, p, name, n_classes, seed = case_key
+    row = case(design, name, p, n_classes) | {"seed": seed}
+    for method in METHODS_SHOWN:
+        row |= {f"{method} {what}": timed[method][what] for what in ("iterations", "biggest")}
+    for what in ("seconds", "how"):
+        row |= {f"{method} {what}": timed[method][what] for method in (*METHODS_SHOWN, DEFAULT)}
+    return row
+
+
+def times_result(rows: list[Row], settings: Settings) -> Result:
+    """Verdict, figure and notes for measured rows."""
+    p = int(rows[0]["p"])
     notes = [
         PLAIN_NOTE,
         BLOCKS_NOTE,
         CHOICES_NOTE,
         *scaling_notes(p),
-        f"Seconds are processor time, screening included. Every time is that of a run to the paper's stopping rule; a "
-        f"run that takes longer than {settings.limit:g} s on the clock is stopped and not compared.",
-        "The figure shows the median over the seeds.",
+        "Seconds are processor time over all threads (BLAS has one), screening included, of runs to the paper's "
+        f"stopping rule. A run that was stopped, after {settings.limit:g} s on the clock, is marked: its time is a "
+        "lower bound. No time is estimated.",
+        "Intervals go from the smallest to the largest value over seeds and penalties. The figure shows medians.",
     ]
     figure = curve_grid(_cells(rows, p), {"": "processor\nseconds"}, f"Time to the paper's stopping rule, p={p}", CLAIM)
     return Result(CLAIM, _verdict(rows), _judge(rows), rows, {"": figure}, notes)
 
 
-def _times(S: FloatArray, penalties: tuple[float, float], limit: float) -> dict[str, object]:
-    timings: dict[str, Timing] = {}
-    row: dict[str, object] = {}
-    for method in METHODS_SHOWN:
-        timings[method], row[f"{method} iterations"] = time_to_stop(S, *penalties, method, limit=limit)
-        row[f"{method} biggest"] = screen(S, *penalties, rule=METHODS[method]).largest
-    began = time.process_time()
-    run_default(S, *penalties, tol=1e-8)
-    timings[DEFAULT] = Timing(time.process_time() - began, "run")
-    row |= {f"{method} seconds": timing.seconds for method, timing in timings.items()}
-    return row | {f"{method} how": timing.how for method, timing in timings.items()}
-
-
 def _seconds(rows: list[Row], method: str) -> FloatArray:
-    return np.array([row[f"{method} seconds"] for row in rows], dtype=float)
+    """Seconds of the runs that ended; not a number for others."""
+    return np.array([row[f"{method} seconds"] if row[f"{method} how"] == "run" else np.nan for row in rows])
 
 
 def _gains(rows: list[Row]) -> FloatArray:
-    """Time of the faster other method over that of HADMM; not a number where a run did not end."""
-    return np.minimum(_seconds(rows, "LADMM"), _seconds(rows, "GADMM")) / _seconds(rows, "HADMM")
+    """Time of the faster other method over that of HADMM; not a number where it is not known.
+
+    The time of a stopped run is a lower bound: the faster of two is known if the smaller time is that of a run which
+    ended.
+    """
+    gains = []
+    for row in rows:
+        faster = min(("LADMM", "GADMM"), key=lambda method: float(row[f"{method} seconds"]))
+        ended = all(row[f"{method} how"] == "run" for method in (faster, "HADMM"))
+        gains.append(row[f"{faster} seconds"] / row["HADMM seconds"] if ended else np.nan)
+    return np.array(gains, dtype=float)
 
 
 def _judge(rows: list[Row]) -> Holds:
-    """Faster by `MUCH` in every measured case, in some, or in none."""
+    """Faster by `MUCH` in every known case, in some, or in none; growth with the classes is the other half of it."""
     gain = _gains(rows)
     known = gain[np.isfinite(gain)]
-    return judged(int((known >= MUCH).sum()), len(known))
+    faster = judged(int((known >= MUCH).sum()), len(known))
+    growth = _growth(rows)
+    grows = bool(growth) and growth["GADMM"] > growth["HADMM"] and min(growth.values()) > 1.0
+    return "holds in part" if faster == "holds" and not grows else faster
 
 
 def _verdict(rows: list[Row]) -> str:
@@ -111,7 +151,7 @@ def _verdict(rows: list[Row]) -> str:
         f"time of the faster of LADMM and GADMM over that of HADMM (median; smallest to largest over seeds and "
         f"penalties; cases of at least {MUCH:g}): {'; '.join(parts)}. Of {len(rows)} runs of each method ended: "
         f"{listed}. The default of this package, to a certified gap of 1e-8, is {_spread(default)} times as fast as "
-        f"HADMM. {_growth(rows)}"
+        f"HADMM. {_growth_in_words(rows)}"
     )
 
 
@@ -124,12 +164,21 @@ def _spread(ratios: FloatArray) -> str:
     return f"{np.median(known):.3g} ({known.min():.2g} to {known.max():.2g}; {large} of {len(known)})"
 
 
-def _growth(rows: list[Row]) -> str:
-    """How time grows from the fewest to the most classes, in the median over designs, penalties and seeds."""
+def _growth(rows: list[Row]) -> dict[str, float]:
+    """Factor of time from the fewest to the most classes, the median over designs, penalties and seeds, by method."""
     few, many = min(int(row["K"]) for row in rows), max(int(row["K"]) for row in rows)
+    if few == many:
+        return {}
     first, last = ([row for row in rows if row["K"] == K] for K in (few, many))
-    growth = {method: _seconds(last, method) / _seconds(first, method) for method in METHODS_SHOWN}
-    listed = ", ".join(f"{method} {np.nanmedian(g):.2g}" for method, g in growth.items() if np.isfinite(g).any())
+    return {method: float(np.nanmedian(_seconds(last, method) / _seconds(first, method))) for method in METHODS_SHOWN}
+
+
+def _growth_in_words(rows: list[Row]) -> str:
+    growth = _growth(rows)
+    if not growth:
+        return "Growth with the number of classes was not measured."
+    few, many = min(int(row["K"]) for row in rows), max(int(row["K"]) for row in rows)
+    listed = ", ".join(f"{method} {factor:.2g}" for method, factor in growth.items())
     return f"Growth from {few} to {many} classes, in the median: {listed} times."
 
 

@@ -6,7 +6,6 @@ import csv
 import io
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from jointglasso._files import atomic_text
@@ -62,7 +61,6 @@ def _csv(rows: Sequence[Row]) -> str:
 
 def _page(name: str, title: str, result: Result, settings: Settings) -> str:
     size = settings.sized("quick variant", "default size", "the paper's size")
-    option = settings.sized(" --quick", "", " --full")
     lines = [
         f"# {title}",
         "",
@@ -76,8 +74,7 @@ def _page(name: str, title: str, result: Result, settings: Settings) -> str:
         *_table(result.rows, name),
         "",
         *(f"- {note}" for note in result.notes),
-        f"- `python -m reproduction {name}{option} --seed {settings.seed}`, {size}, "
-        f"{datetime.now(UTC):%Y-%m-%d}, {describe_machine()}.",
+        f"- `{settings.command(name)}`, {size}, {describe_machine()}.",
         "",
     ]
     return "\n".join(lines)
