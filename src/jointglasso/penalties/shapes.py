@@ -96,7 +96,7 @@ SHAPES = tuple(_DEFAULTS)
 
 
 def size_unit(penalty: PairPenalty, unit: float) -> float:
-    """c = (lambda1 + lambda2)^2 / unit: the penalty phi of a pair of size one; `unit` is the mean class weight."""
+    """C = (lambda1 + lambda2)^2 / unit: the penalty phi of a pair of size one; `unit` is the mean class weight."""
     return (penalty.lambda1 + penalty.lambda2) ** 2 / unit
 
 
