@@ -16,6 +16,7 @@ _PACKAGES = ("anndata", "datasets", "io", "plots")
 #: The public names, by where they live.
 _NAMES = {
     "data": "CovarianceSource DenseCovariance SampleCovariance",
+    "data.prewhiten": "prewhiten",
     "engine": "NotEnoughMemory Plan plan solve solve_path",
     "estimators": "GraphicalLasso GraphicalLassoCV GraphicalLassoIC JointGraphicalLasso JointGraphicalLassoCV "
     "TimeVaryingGraphicalLasso",
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         DenseCovariance as DenseCovariance,
         SampleCovariance as SampleCovariance,
     )
+    from jointglasso.data.prewhiten import prewhiten as prewhiten
     from jointglasso.engine import (
         NotEnoughMemory as NotEnoughMemory,
         Plan as Plan,
