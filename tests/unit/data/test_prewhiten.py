@@ -49,5 +49,5 @@ def test_errors_name_the_class():
     with pytest.raises(jgl.InputError, match=r"Class 'b' has 10 samples.*model=\"ar\""):
         jgl.prewhiten(X, np.repeat(["a", "b"], [50, 10]), model="var")
     X[3, 2] = np.nan
-    with pytest.raises(ValueError, match="missing"):
+    with pytest.raises(ValueError, match="nan in variable 'x2'"):
         jgl.prewhiten(X)
