@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jointglasso._version import __version__
 
 #: Public subpackages.
-_PACKAGES = ("anndata", "datasets", "io", "plots")
+_PACKAGES = ("anndata", "datasets", "io", "pl", "plots", "tl")
 
 #: The public names, by where they live.
 _NAMES = {
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
         anndata as anndata,
         datasets as datasets,
         io as io,
+        pl as pl,
         plots as plots,
+        tl as tl,
     )
     from jointglasso.data import (
         CovarianceSource as CovarianceSource,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso._typing import BoolArray
+from jointglasso._wording import listed
 from jointglasso.data import SampleCovariance
 from jointglasso.data.checks import InputError, SampleRows, check_choice, known_arguments
 from jointglasso.data.effects import without_covariates
@@ -21,20 +22,21 @@ from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
 from jointglasso.selection.relaxed import with_refit
-from jointglasso.selection.select_penalty import WEIGHTS
+from jointglasso.selection.select_penalty import WEIGHTS, select
 from jointglasso.solution import EdgeClusters, Solution
 
 if TYPE_CHECKING:
     from anndata import AnnData
 
 
-@known_arguments(solve)
+@known_arguments(select)
 def fit(
     adata: AnnData,
     groupby: str = "condition",
     *,
-    lambda1: float,
-    lambda2: float,
+    lambda1: float | None = None,
+    lambda2: float | None = None,
+    mask_var: Any = None,
     layer: str | None = None,
     key_added: str = "jgl",
     classes: Any = None,
@@ -52,8 +54,10 @@ def fit(
         Cells in rows, genes in columns.
     groupby : str, default "condition"
         Column of ``adata.obs`` with the class of each cell.
-    lambda1, lambda2 : float
-        Penalties, as in `jointglasso.solve`.
+    lambda1, lambda2 : float, optional
+        Penalties, as in `jointglasso.solve`; chosen by `jointglasso.select` by default.
+    mask_var : str or bool array (p,), optional
+        Genes to use: a column of ``adata.var`` such as "highly_variable", or a mask; all by default.
     layer : str, optional
         Layer to read instead of ``adata.X``. Either may be sparse or on disk; each class is made dense in turn.
     key_added : str, default "jgl"
@@ -71,7 +75,7 @@ def fit(
         Weight of each class in the likelihood, as in `jointglasso.solve`; the root of the number of its cells by
         default, as in `jointglasso.select`.
     **options
-        Further arguments of `jointglasso.solve`, such as ``penalty`` or ``tol``.
+        Further arguments of `jointglasso.solve`, such as ``penalty`` or ``tol``, and of `jointglasso.select`.
 
     Returns
     -------
@@ -101,7 +105,9 @@ def fit(
         )
     check_choice("constant", constant, ("refuse", "isolate", "drop"))
     samples = samples_by_class(adata, groupby, layer, classes)
-    used = _varying(samples) if constant == "drop" else np.ones(adata.n_vars, dtype=bool)
+    used = masked(adata, mask_var)
+    if constant == "drop":
+        used &= _varying(samples)
     index = np.flatnonzero(used)
     if not used.all():
         samples = {name: part.restricted(index) for name, part in samples.items()}
@@ -111,8 +117,14 @@ def fit(
     cells: Any = Samples.by_class(samples, variable_names=names)
     if len(covariates):
         cells = without_covariates(cells, covariates_by_class(adata, samples, covariates))
-    source = SampleCovariance(cells, scale=scale, constant=treatment)
-    solution = with_refit(source, solve(source, lambda1, lambda2, weights=weights, **options))
+    if (lambda1 is None) != (lambda2 is None):
+        raise InputError("Give both lambda1 and lambda2, or neither to have them chosen.", "lambda1")
+    if lambda1 is None or lambda2 is None:
+        solution = select(cells, scale=scale, constant=treatment, weights=weights, **options).solution
+        lambda1, lambda2 = (float(solution.parameters[name]) for name in ("lambda1", "lambda2"))
+    else:
+        source = SampleCovariance(cells, scale=scale, constant=treatment)
+        solution = with_refit(source, solve(source, lambda1, lambda2, weights=weights, **options))
     parameters: dict[str, Any] = {
         "groupby": groupby,
         "layer": layer,
@@ -162,6 +174,21 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
         certified=None if any(matrix is None for matrix in certified) else certified,
         edge_clusters=_stored_clusters(adata, key, len(names)),
     )
+
+
+def masked(adata: Any, mask_var: Any) -> BoolArray:
+    """Mask (p,) of the genes to use, from a column of ``adata.var`` or an array."""
+    require_anndata(adata)
+    if mask_var is None:
+        return np.ones(adata.n_vars, dtype=bool)
+    if isinstance(mask_var, str) and mask_var not in adata.var:
+        raise InputError(f"var has no column {mask_var!r}; its columns are {listed(adata.var.columns)}.", "mask_var")
+    mask = np.array(adata.var[mask_var] if isinstance(mask_var, str) else mask_var, dtype=bool)
+    if mask.shape != (adata.n_vars,) or mask.sum() < 2:
+        raise InputError(
+            f"mask_var must choose at least two of the {adata.n_vars} genes, one value for each.", "mask_var"
+        )
+    return mask
 
 
 def _varying(samples: dict[str, SampleRows]) -> BoolArray:

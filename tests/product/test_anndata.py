@@ -196,3 +196,26 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "anndata", None)
     with pytest.raises(ImportError, match=r"jointglasso\[anndata\]"):
         jgl.anndata.networks(adata)
+
+
+def test_tools_and_figures_of_scanpy_users(tmp_path):
+    adata = table(n=120)
+    adata.var["highly_variable"] = np.arange(12) < 8
+    adata.obs["donor"] = [f"d{i % 20}" for i in range(120)]
+    solution = jgl.tl.networks(adata, "condition", mask_var="highly_variable")
+    assert solution.n_edges == jgl.select(adata.X[:, :8], adata.obs["condition"].to_numpy()).solution.n_edges
+    assert adata.var["jgl_used"].sum() == 8 and adata.uns["jgl"]["params"]["lambda1"] > 0
+    tested = jgl.tl.differences(adata, "condition", donor="donor")
+    assert len(tested) == 28 and set(tested.variable1) <= set(adata.var_names[:8])
+    by_cell = jgl.tl.differences(adata, "condition")
+    assert not np.allclose(tested.p_value, by_cell.p_value)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    again = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    assert len(again.uns["jgl_differences"]) == 28
+    pytest.importorskip("matplotlib")
+    assert jgl.pl.networks(again).axes
+    titles = [axes.get_title(loc) for axes in jgl.pl.differences(again, *LABELS).axes for loc in ("left", "center")]
+    assert any("significant at FDR" in title for title in titles)
+    for wrong in ({"mask_var": "variable"}, {"mask_var": np.ones(3, dtype=bool)}, {"lambda1": 0.1}):
+        with pytest.raises(ValueError, match=r"mask_var|column|lambda"):
+            jgl.tl.networks(adata, "condition", **wrong)

@@ -41,6 +41,7 @@ LAYERS = [
     ("estimators", "selection"),
     ("inference",),
     ("anndata", "plots"),
+    ("pl", "tl"),
     ("report", "cli", "progress_bar", "warm", "__main__"),
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -15,6 +15,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
 from jointglasso.data.checks import InputError
 from jointglasso.networks.clusters import same_columns, same_counts
+from jointglasso.networks.communities import node_groups
 from jointglasso.networks.edge_list import KINDS, as_objects
 
 if TYPE_CHECKING:
@@ -284,8 +285,14 @@ def jaccard(networks: JointNetworks) -> pd.DataFrame:
     return pd.DataFrame(_jaccard(common, size), index=names, columns=names)
 
 
-def centrality(networks: JointNetworks) -> pd.DataFrame:
+def centrality(networks: JointNetworks, groups: Any = None) -> pd.DataFrame:
     """Centrality of each variable in each class.
+
+    Parameters
+    ----------
+    groups : dict, Series, sequence or "communities", optional
+        Group of each variable (symptoms of two disorders, pathways), for the bridge centralities of Jones, Ma and
+        McNally (2021).
 
     Returns
     -------
@@ -293,7 +300,8 @@ def centrality(networks: JointNetworks) -> pd.DataFrame:
         One row per variable and class: `variable`, `class`, `degree` (number of neighbours), `strength` (sum of
         |partial correlation|), `expected_influence` (sum of the partial correlations with their signs) and
         `betweenness` (fraction of the shortest paths between other variables through the variable, with edge
-        lengths 1 / |partial correlation|).
+        lengths 1 / |partial correlation|). With `groups` also `bridge_strength` and `bridge_expected_influence`, the
+        sums over the neighbours in other groups; NaN for variables of no group.
 
     Examples
     --------
@@ -308,8 +316,8 @@ def centrality(networks: JointNetworks) -> pd.DataFrame:
     import pandas as pd
 
     p, K = networks.n_variables, networks.n_classes
-    strength, influence, between = (np.zeros((p, K)) for _ in range(3))
-    edges = networks.edge_list
+    strength, influence, between, bridge, bridge_influence = (np.zeros((p, K)) for _ in range(5))
+    edges, grouping = networks.edge_list, node_groups(networks, groups)
     for k in range(K):
         in_class = edges.class_index == k
         first, second, value = edges.first[in_class], edges.second[in_class], edges.partial_correlation[in_class]
@@ -317,6 +325,11 @@ def centrality(networks: JointNetworks) -> pd.DataFrame:
         strength[:, k] = np.bincount(ends, np.tile(np.abs(value), 2), p)
         influence[:, k] = np.bincount(ends, np.tile(value, 2), p)
         between[:, k] = betweenness(p, first, second, 1.0 / np.abs(value))
+        if grouping is not None:
+            one, other = grouping.of[first], grouping.of[second]
+            across = np.where((one != other) & (one >= 0) & (other >= 0), value, 0.0)
+            bridge[:, k] = np.bincount(ends, np.tile(np.abs(across), 2), p)
+            bridge_influence[:, k] = np.bincount(ends, np.tile(across, 2), p)
     table = pd.DataFrame(
         {
             "variable": np.repeat(as_objects(networks.variable_names), K),
@@ -327,6 +340,10 @@ def centrality(networks: JointNetworks) -> pd.DataFrame:
             "betweenness": between.ravel(),
         }
     )
+    if grouping is not None:
+        without_group = np.repeat(grouping.of < 0, K)
+        table["bridge_strength"] = np.where(without_group, np.nan, bridge.ravel())
+        table["bridge_expected_influence"] = np.where(without_group, np.nan, bridge_influence.ravel())
     return table if networks.absent is None else table[~networks.absent.T.ravel()].reset_index(drop=True)
 
 

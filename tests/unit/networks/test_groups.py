@@ -126,3 +126,16 @@ def test_betweenness_is_that_of_networkx(package, lengths, monkeypatch):
     )
     expected = networkx.betweenness_centrality(graph, weight="weight")
     np.testing.assert_allclose(betweenness(30, first, second, length), [expected[i] for i in range(30)], atol=1e-12)
+
+
+def test_bridge_centrality_sums_over_other_groups():
+    rng = np.random.default_rng(0)
+    Theta = np.eye(5) * 3 + np.triu(rng.uniform(-0.5, 0.5, (5, 5)), 1)
+    Theta = np.triu(Theta) + np.triu(Theta, 1).T
+    networks = jgl.JointNetworks([Theta], ["all"], list("abcde"))
+    groups = {"a": "x", "b": "x", "c": "y", "d": "y"}  # e has none
+    partial = -Theta / 3.0
+    table = networks.centrality(groups=groups).set_index("variable")
+    assert table.bridge_strength["a"] == pytest.approx(abs(partial[0, 2]) + abs(partial[0, 3]))
+    assert table.bridge_expected_influence["c"] == pytest.approx(partial[2, 0] + partial[2, 1])
+    assert np.isnan(table.bridge_strength["e"]) and "bridge_strength" not in networks.centrality()
