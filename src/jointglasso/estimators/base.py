@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -58,7 +58,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     pair_weights: Any = None
     penalty_shape: str | None = None
 
-    _has_covariates: ClassVar[bool] = False
+    _has_covariates = False
 
     def _preparation(self) -> Preparation:
         return Preparation(

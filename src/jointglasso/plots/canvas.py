@@ -77,7 +77,7 @@ def legend_of_classes(figure: Figure, axes: Any, n_classes: int) -> None:
     figure.legend(*handles, loc="outside lower center", ncols=min(6, n_classes), frameon=False, fontsize=8)
 
 
-def colour_bar(figure: Figure, image: Any, axes: Any, label: str, size: float = 9, **options: float) -> None:
+def colour_bar(figure: Figure, image: Any, axes: Any, label: str, size: float = 9, **options: Any) -> None:
     """Colour bar beside panels."""
     bar = figure.colorbar(image, ax=axes, pad=0.02, **options)
     bar.set_label(label, fontsize=size)
