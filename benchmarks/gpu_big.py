@@ -63,9 +63,9 @@ def compile_kernels(device: str) -> float:
     X = [
         draw.standard_normal((40, 8)) @ draw.standard_normal((8, 300)) + draw.standard_normal((40, 300)) for _ in "abc"
     ]
-    size, config.BIG_BLOCK = config.BIG_BLOCK, 50
+    size, config.HUGE = config.HUGE, 50
     jgl.solve(jgl.SampleCovariance(X, device=device), 2.0, 0.1, tol=1e-4)
-    config.BIG_BLOCK = size
+    config.HUGE = size
     return time.perf_counter() - began
 
 
@@ -83,7 +83,7 @@ def main() -> None:
         X, y = stored["X"], stored["y"]
     X = X[:, np.isfinite(X).all(axis=0)] if arguments.columns is None else X[:, np.load(arguments.columns)]
     X = X[:, :: arguments.every]
-    config.BIG_BLOCK = min(config.BIG_BLOCK, X.shape[1] // 4)
+    config.HUGE = min(config.HUGE, X.shape[1] // 4)
     classes = [X[y == label] for label in dict.fromkeys(y.tolist())]
     spent: dict[str, list[float]] = defaultdict(list)
     timed(spent)

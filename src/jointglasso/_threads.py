@@ -22,6 +22,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+#: Block size up to which BLAS libraries use one thread by themselves; setting the limit takes longer than a product.
+_SINGLE_THREADED_ANYWAY = 64
+
 _limit_lock = Lock()
 _n_limits = 0
 _default_threads: list[int | None] = []
@@ -204,8 +207,8 @@ def single_threaded_blas() -> Iterator[None]:
 
 @contextmanager
 def blas_threads_for(block_size: int) -> Iterator[None]:
-    """Multi-threaded BLAS for blocks of `config.MIN_BLOCK_FOR_BLAS_THREADS` variables or more, else one thread."""
-    if block_size >= config.MIN_BLOCK_FOR_BLAS_THREADS:
+    """Multi-threaded BLAS for blocks of `config.HUGE` variables or more, else one thread."""
+    if block_size >= config.HUGE or block_size <= _SINGLE_THREADED_ANYWAY:
         yield
     else:
         with single_threaded_blas():

@@ -33,8 +33,19 @@ from jointglasso.blocks.linalg import Factorization, factorize, log_determinants
 from jointglasso.blocks.system import BlockSystem, bincount
 from jointglasso.penalties import PairPenalty
 
+#: Norm of R Theta below which its square bounds the gap to within a percent; above it a second factorisation is used.
+#: Blocks above `config.LARGE`, where that is expensive, use `config.NEAR_IF_BIG`, with a bound to within a sixth.
+_NEAR = 0.01
+
+#: Time of a multiplication in a dense product relative to one in a sparse product; largest block that compiled code
+#: multiplies if R is sparse.
+_DENSE_ADVANTAGE, _MEDIUM_PRODUCT = 0.01, 512
+
+#: Fraction of `gap_to_certify` at which a solve with ``prove=True`` aims, since rounding errors are added to the gap.
+EDGE_GAP = 0.5
+
 #: Largest norm of R Theta at which the quadratic bound on the gap is used, over all block sizes.
-LARGEST_NEAR = max(config.NEAR, config.NEAR_IF_BIG)
+LARGEST_NEAR = max(_NEAR, config.NEAR_IF_BIG)
 
 #: Relative rounding error of a subgradient, in units of the numbers it is the difference of.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -348,7 +359,7 @@ def _block_gaps(
     if is_large.any():
         exact = trace - log_determinants(system, dual, is_large) - factor.logdet
         usable = np.isfinite(exact)
-        root = np.maximum(np.sqrt(squares[usable]), config.NEAR)
+        root = np.maximum(np.sqrt(squares[usable]), _NEAR)
         # The gap is smallest with a single non-zero eigenvalue of R Theta; lower values are rounding.
         gaps[usable] = np.maximum(exact[usable], root - np.log1p(root))
     return gaps
@@ -356,12 +367,12 @@ def _block_gaps(
 
 def _quadratic_norm(system: BlockSystem) -> FloatArray:
     """(B,): norm of R Theta below which `gap_of_squares` bounds the gap of a block."""
-    return np.where(system.size > config.NEAR_BIG, config.NEAR_IF_BIG, config.NEAR)
+    return np.where(system.size > config.LARGE, config.NEAR_IF_BIG, _NEAR)
 
 
 def small_gap_threshold(system: BlockSystem) -> FloatArray:
     """(B,): gap of a block over its weight below which it is certainly the bound of `gap_of_squares`."""
-    norm = np.full(system.n_blocks, config.NEAR) if len(system.forbidden) else _quadratic_norm(system)
+    norm = np.full(system.n_blocks, _NEAR) if len(system.forbidden) else _quadratic_norm(system)
     return norm - np.log1p(norm)
 
 
@@ -382,8 +393,8 @@ def _trace_and_squares(
     n_members = max(1, len(system.members))
     sparse_work = (n_members + 2.0 * np.count_nonzero(residual)) * (1.0 + 2.0 * np.count_nonzero(entries) / n_members)
     trace, squares = np.empty(system.n_blocks), np.empty(system.n_blocks)
-    sparse_is_cheaper = sparse_work < config.DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum())
-    if system.n_blocks and system.size[-1] <= (config.MEDIUM_PRODUCT if sparse_is_cheaper else config.SMALL_PRODUCT):
+    sparse_is_cheaper = sparse_work < _DENSE_ADVANTAGE * float((system.size.astype(float) ** 3).sum())
+    if system.n_blocks and system.size[-1] <= (_MEDIUM_PRODUCT if sparse_is_cheaper else config.SMALL):
         trace_and_squares(system.scatter(residual, diagonal), theta, system.offset, system.size, trace, squares)
         return trace, np.maximum(squares, 0.0)
     if sparse_is_cheaper:

@@ -84,7 +84,7 @@ def _problems() -> list[Callable[[], object]]:
     source = SampleCovariance(samples, scale="correlation")
     S = np.stack([source.block(k, np.arange(8)) for k in range(2)])
     # A block above the limit of the kernel for small groups.
-    index = np.arange(config.SWEPT_BLOCK + 4)
+    index = np.arange(config.LARGE + 4)
     chain = np.stack([0.6 ** np.abs(index[:, None] - index)] * 2)
 
     def evaluate() -> None:

@@ -20,7 +20,7 @@ from oracles import class_weights, dense
 STORAGE = {
     "flat": {},
     "alone": {"BATCHED_BLOCK": 1},
-    "big": {"BATCHED_BLOCK": 1, "BIG_BLOCK": 2},
+    "big": {"BATCHED_BLOCK": 1, "HUGE": 2},
 }
 PENALTIES = ("group", "fused", "chain", "graph", "laplacian")
 EXECUTORS = ("threads", "processes", *(["dask"] if find_spec("distributed") else []))

@@ -24,7 +24,7 @@ def correlated(n_classes=3, p=60, n=40, seed=0, strength=0.6):
 @pytest.fixture
 def small_is_big(monkeypatch):
     """Every group, however small, is one of those."""
-    monkeypatch.setattr(config, "BIG_BLOCK", 2)
+    monkeypatch.setattr(config, "HUGE", 2)
     monkeypatch.setattr(config, "BATCHED_BLOCK", 1)
 
 
@@ -32,7 +32,7 @@ def both(monkeypatch, *arguments, **options):
     """Solved with blocks, and then without."""
     with_blocks = jgl.solve(*arguments, **options)
     with monkeypatch.context() as patch:
-        patch.setattr(config, "BIG_BLOCK", 2)
+        patch.setattr(config, "HUGE", 2)
         patch.setattr(config, "BATCHED_BLOCK", 1)
         without = jgl.solve(*arguments, **options)
     assert set(without.methods) <= {"columns", "warm start"}
@@ -87,7 +87,7 @@ def test_gap_and_objective_are_those_of_the_matrices(monkeypatch, diagonal):
     kept = []
     original = big_sweeps.solve_big
     monkeypatch.setattr(solve_big_task, "solve_big", lambda task: kept.append(original(task)) or kept[-1])
-    monkeypatch.setattr(config, "BIG_BLOCK", 2)
+    monkeypatch.setattr(config, "HUGE", 2)
     monkeypatch.setattr(config, "BATCHED_BLOCK", 1)
     S = jgl.SampleCovariance(correlated(), scale="correlation")
     solution = jgl.solve(S, 0.3, 0.1, screening="none", penalize_diagonal=diagonal)
@@ -129,7 +129,7 @@ def test_checkpoints_and_warm_starts_are_taken_up(monkeypatch, small_is_big, tmp
     blocks = jgl.solve(S, 0.3, 0.1, tol=1e-6, checkpoint=tmp_path / "run")  # the files are the same
     assert blocks.n_iter == 0
     with pytest.raises(ValueError, match="definite"):
-        monkeypatch.setattr(config, "BIG_BLOCK", 2)
+        monkeypatch.setattr(config, "HUGE", 2)
         monkeypatch.setattr(config, "BATCHED_BLOCK", 1)
         jgl.solve(S, 0.3, 0.1, warm_start=[np.eye(60) - 0.5 * np.eye(60)[::-1] * 3] * 3)
 
@@ -258,7 +258,7 @@ def test_another_round_goes_on_where_the_sweeps_left_w(monkeypatch, small_is_big
 @pytest.mark.parametrize("out_of_core", [True, False])
 def test_prove_goes_on_until_the_weakest_edge_is_certified(monkeypatch, out_of_core):
     if out_of_core:
-        monkeypatch.setattr(config, "BIG_BLOCK", 2)
+        monkeypatch.setattr(config, "HUGE", 2)
         monkeypatch.setattr(config, "BATCHED_BLOCK", 1)
     S = jgl.SampleCovariance(correlated(seed=3), scale="correlation")
     rough = jgl.solve(S, 0.3, 0.1, tol=1e-3, screening="none")

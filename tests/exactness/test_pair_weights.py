@@ -96,7 +96,7 @@ def run(monkeypatch):
 
     def solve(problem: Problem, solver: str, **options) -> jgl.Solution:
         big = solver == "newton for big groups"
-        monkeypatch.setattr(config, "SWEPT_BLOCK", 1 if big else 256)
+        monkeypatch.setattr(config, "LARGE", 1 if big else 256)
         return problem.solve(solver="newton" if big else solver, **options)
 
     return solve

@@ -415,6 +415,6 @@ def read_blocks(
             S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()
 
     # Covariances of large blocks use multi-threaded BLAS.
-    shared = offset[-1] >= config.MIN_ENTRIES_FOR_THREADS and size.max(initial=0) < config.MIN_BLOCK_FOR_BLAS_THREADS
+    shared = offset[-1] >= config.MIN_ENTRIES_FOR_THREADS and size.max(initial=0) < config.HUGE
     Workers(n_threads if shared else 1).map(read_class, range(source.n_classes))
     return S

@@ -7,19 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from jointglasso import config
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import build_system
-from jointglasso.duality import DualityGap, bound_groups, certified_edges, gap_radii
-from jointglasso.engine.equalities import certified_equalities
-from jointglasso.engine.recheck import NO_INFEASIBILITY, DualInfeasibility
+from jointglasso.duality import bound_groups, gap_radii
+from jointglasso.engine.recheck import DualInfeasibility
 from jointglasso.engine.runner import GroupRunner
 from jointglasso.engine.screening import Screen
-from jointglasso.engine.solve_big_task import AnyCachedBlocks, CachedBigBlocks
 from jointglasso.engine.task_result import TaskResult, flat_from_precisions, sparse_matrices
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solution import Certificate
+
+#: Block entries up to which a final attempt at a finite gap is made: a second.
+_SAFE_ENTRIES = 2e6
 
 #: Relative rounding error of NumPy's pairwise sums of logarithms.
 _SUMS = 32 * float(np.finfo(np.float64).eps)
@@ -85,23 +85,17 @@ def _bound_full_problem(problem: JointProblem, runner: GroupRunner, outcomes: li
     """
     gaps: list[FloatArray] = []
     infeasible: list[DualInfeasibility] = []
-    cached: list[
-        tuple[AnyCachedBlocks, DualityGap] | None
-    ] = []  # None if the blocks are not in memory: not all would fit
-    for outcome, cached_blocks in zip(outcomes, runner.rebuild(outcomes), strict=True):
-        bounds, infeasibility = _bounds_with_cuts(problem, cached_blocks)
-        cached.append(None if outcome.cached_blocks is None else (cached_blocks, bounds))
+    for blocks in runner.rebuild(outcomes):
+        bounds, infeasibility = blocks.with_cuts()
         gaps.append(bounds.gap)
         infeasible.append(infeasibility)
     gaps = _with_leaks(problem, outcomes, gaps, infeasible)
     total = math.fsum(float(gap.sum()) for gap in gaps)
-    updated = []
-    for outcome, gap, blocks_and_bounds in zip(outcomes, gaps, cached, strict=True):
-        if blocks_and_bounds is None:
-            cached_blocks = next(runner.rebuild([outcome]))
-            blocks_and_bounds = cached_blocks, _bounds_with_cuts(problem, cached_blocks)[0]
-        updated.append(_with_radius(problem, outcome, blocks_and_bounds[0], gap, blocks_and_bounds[1].dual, total))
-    return updated
+    # Blocks that do not all fit into memory are built again.
+    return [
+        next(runner.rebuild([outcome])).with_radius(outcome, gap, total)
+        for outcome, gap in zip(outcomes, gaps, strict=True)
+    ]
 
 
 def _bound_on_safe_partition(problem: JointProblem, outcomes: list[TaskResult], screen: Screen) -> list[TaskResult]:
@@ -110,7 +104,7 @@ def _bound_on_safe_partition(problem: JointProblem, outcomes: list[TaskResult], 
     Its total gap is divided equally among the groups. Skipped if its blocks are large.
     """
     blocks = screen.safe_partition().class_blocks
-    if float((blocks.sizes.astype(float) ** 2).sum()) > config.SAFE_ENTRIES:
+    if float((blocks.sizes.astype(float) ** 2).sum()) > _SAFE_ENTRIES:
         return outcomes
     system = build_system(problem.source, blocks, problem.weights, problem.pair_weights)
     theta = np.zeros(system.S.shape)
@@ -155,50 +149,3 @@ def _with_leaks(
             of_class = e.cls == k
             np.add.at(gap, e.group[of_class], increase * (size[of_class] / norm))
     return gaps
-
-
-def _with_radius(
-    problem: JointProblem,
-    outcome: TaskResult,
-    cached_blocks: AnyCachedBlocks,
-    gap: FloatArray,
-    dual: FloatArray,
-    radius: float,
-) -> TaskResult:
-    """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""
-    if isinstance(cached_blocks, CachedBigBlocks):
-        return cached_blocks.with_radius(outcome, gap, radius)
-    system, theta = cached_blocks.system, cached_blocks.theta
-    radii = np.full_like(gap, radius)
-    edges = certified_edges(system, theta, dual, radii, problem.penalty, screening_proved=False)
-    entries = np.flatnonzero(system.gather(theta))
-    proved = np.concatenate([edges.present[entries], np.zeros(len(system.members), dtype=bool)])
-    return replace(
-        outcome,
-        gap=gap,
-        nonzeros=replace(outcome.nonzeros, proved=proved),
-        n_present=int(edges.present.sum()),
-        n_absent=int(edges.absent.sum()),
-        certified_equal=certified_equalities(system, theta, edges, problem.penalty, screening_proved=False),
-    )
-
-
-def _bounds_with_cuts(problem: JointProblem, cached_blocks: AnyCachedBlocks) -> tuple[DualityGap, DualInfeasibility]:
-    """Bounds of the groups from a dual point over all classes, and its infeasibility at screened-out entries."""
-    if isinstance(cached_blocks, CachedBigBlocks):
-        return cached_blocks.with_cuts()
-    system, theta, bounds = cached_blocks.system, cached_blocks.theta, cached_blocks.bounds
-    if cached_blocks.screening_check is None:
-        return bounds, NO_INFEASIBILITY
-    entries, values, infeasible = cached_blocks.screening_check.subgradient(theta, bounds)
-    if not len(infeasible.value) and cached_blocks.screening_check.holds_already(bounds, entries, values):
-        return bounds, infeasible
-    bounds = bound_groups(
-        system,
-        theta,
-        problem.penalty,
-        problem.diagonal_penalty,
-        factor=bounds.factor,
-        subgradient_override=(entries, values),
-    )
-    return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), infeasible

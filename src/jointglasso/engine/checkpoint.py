@@ -26,7 +26,6 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso import config
 from jointglasso._files import atomic_text, atomic_write
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
@@ -44,6 +43,9 @@ Theta = TypeVar("Theta")
 
 FORMAT = "jointglasso checkpoint"
 FORMAT_VERSION = 2
+
+#: Seconds between two snapshots of a long task: the most that an interrupt loses.
+SNAPSHOT_SECONDS = 30.0
 
 #: Arrays of a file; and the size limit of a manifest in bytes (a real one has a few hundred).
 _MEMBERS = ("position", "value", "diagonal", "n_iter", "methods")
@@ -135,7 +137,7 @@ class Checkpoint:
 
         def keep(theta: Callable[[], Theta]) -> None:
             nonlocal last
-            recent = time.monotonic() - last < config.SNAPSHOT_SECONDS
+            recent = time.monotonic() - last < SNAPSHOT_SECONDS
             if recent or not self.folder.is_dir():  # the folder may not exist on a remote worker
                 return
             with writing:

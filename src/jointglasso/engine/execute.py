@@ -26,7 +26,6 @@ from jointglasso.engine.progress import Clock
 from jointglasso.engine.reweighting import reweight
 from jointglasso.engine.runner import GroupRunner, RunnerOptions, status_of
 from jointglasso.engine.screening import Screen
-from jointglasso.engine.solve_big_task import CachedBigBlocks
 from jointglasso.engine.task_result import TaskResult, isolated_objective, sparse_matrices
 from jointglasso.engine.tasks import WarmStart
 from jointglasso.penalties.shapes import Shape, as_shape
@@ -309,7 +308,8 @@ def _solve_round(
             if not merged:
                 outcomes, certificate = certified_result or certify(problem, runner, outcomes, screen)
             precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
-    points = {o.number: o.cached_blocks.point for o in outcomes if isinstance(o.cached_blocks, CachedBigBlocks)}
+    kept = {o.number: o.cached_blocks.point for o in outcomes if o.cached_blocks is not None}
+    points = {number: point for number, point in kept.items() if point is not None}
     following = WarmStart(precision, trusted=True, points=points, n_iter=n_iter)
     return None if merged else _Final(outcomes, certificate, precision, certified, n_iter), following
 

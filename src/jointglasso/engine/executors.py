@@ -23,7 +23,6 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 from uuid import uuid4
 
-from jointglasso import config
 from jointglasso._memory import MemoryShareExceeded, available_memory, sharing_memory
 from jointglasso._threads import available_cores, single_core, single_threaded_blas
 from jointglasso.data.checks import InputTypeError
@@ -46,6 +45,11 @@ class Executor(Protocol):
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """Schedule ``function(*arguments)`` and return its future."""
+
+
+#: Tasks submitted at a time to an executor with an unknown number of workers; seconds between two checks for a stop
+#: request, and between two counts of the workers of a cluster. They bound delays that a user notices, not run time.
+_MAX_TASKS_IN_FLIGHT, _POLL_SECONDS, _RECOUNT_SECONDS = 64, 0.2, 5.0
 
 
 class _CallingThread:
@@ -122,10 +126,29 @@ def run_tasks(
             executor.require_scheduler()  # a lost scheduler causes errors of many types
             raise
     n_threads = min(n_jobs or 1, len(batch.items), available_cores())
-    if executor is not None or n_threads <= 1:
-        return _Run(batch, executor or _CallingThread(), n_jobs if executor else 1, memory).results()
+    if executor is None and n_threads <= 1:
+        return _run_in_turn(batch)
+    if executor is not None:
+        return _Run(batch, executor, n_jobs, memory).results()
     with ThreadPoolExecutor(n_threads) as pool:
         return _Run(batch, pool, n_threads, memory).results()
+
+
+def _run_in_turn(batch: TaskBatch) -> list[Any]:
+    """Process the items one after another in the calling thread, by rank."""
+    results: dict[int, Any] = {}
+    queue, known = list[tuple[float, int]](), 0
+    try:
+        while known < len(batch.items) or queue:
+            for number in range(known, len(batch.items)):
+                heappush(queue, (batch.rank(batch.items[number]), number))
+            known, number = len(batch.items), heappop(queue)[1]
+            result = batch.function(batch.items[number], batch.shared, partial(batch.progress, number))
+            results[number] = batch.finish(number, result)
+    except BaseException:
+        batch.give_up()
+        raise
+    return [results[number] for number in range(len(results))]
 
 
 @dataclass(frozen=True)
@@ -200,7 +223,7 @@ class _Run:
             if not self._running and not self._queue:
                 return
             try:
-                self._collect(self._ended.get(timeout=config.POLL_SECONDS))
+                self._collect(self._ended.get(timeout=_POLL_SECONDS))
             except Empty:
                 if isinstance(self.executor, DaskExecutor):
                     self.executor.require_scheduler()
@@ -213,11 +236,11 @@ class _Run:
 
     def _free_machine(self) -> str | None:
         """Machine for the next task, "" for any; None while each has as many tasks as it may."""
-        if isinstance(self.executor, DaskExecutor) and time.monotonic() - self._counted_at > config.RECOUNT_SECONDS:
+        if isinstance(self.executor, DaskExecutor) and time.monotonic() - self._counted_at > _RECOUNT_SECONDS:
             self.machines, self._counted_at = machines_of(self.executor), time.monotonic()
         if self.n_concurrent >= max(self.machines.values()):
             total = sum(self.machines.values())
-            limit = total if self.in_process else 2.0 * total if math.isfinite(total) else config.MAX_TASKS_IN_FLIGHT
+            limit = total if self.in_process else 2.0 * total if math.isfinite(total) else _MAX_TASKS_IN_FLIGHT
             return "" if len(self._running) < limit else None
         n_running = Counter(task.machine for task in self._running.values())
         machine = min(self.machines, key=n_running.__getitem__)

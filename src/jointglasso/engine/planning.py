@@ -18,10 +18,17 @@ from jointglasso._display import SHOWN, ReprMixin, readable_bytes, readable_seco
 from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._memory import MemoryShareExceeded, available_memory, memory_share
 from jointglasso._threads import available_cores, single_threaded_blas
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import check_choice, check_count
 from jointglasso.engine.executors import machines_of, memory_of
-from jointglasso.engine.memory import MemoryPlan, dense_groups, group_memory, n_concurrent, work_memory
+from jointglasso.engine.memory import (
+    MemoryPlan,
+    dense_groups,
+    group_memory,
+    n_concurrent,
+    strong_per_group,
+    work_memory,
+)
 from jointglasso.engine.methods import choose_method
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import SCREENING, Screen
@@ -32,6 +39,14 @@ from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import GroupSolver
+
+#: Time to solve a group other than by column sweeps, in factorizations with inversion of its blocks; and that of a
+#: densely correlated group on one core, in factorizations of its blocks over their sizes: the columns of its solution
+#: have fifty to a hundred non-zeros independently of its size. They enter the estimate only.
+_FACTORIZATIONS, _DENSE_FACTORIZATIONS = 60.0, 8e4
+
+#: Typical sweeps and gap checks of a group solved by column sweeps (docs/performance.md).
+_SWEEPS, _GAP_CHECKS = 10.0, 3.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,12 +183,9 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
     blocks = partition.class_blocks
     order = blocks.by_cost
     dense = dense_groups(blocks, pairs)
-    big = may_be_big & (blocks.group_largest >= config.BIG_BLOCK)
+    big = may_be_big & (blocks.group_largest >= config.HUGE)
     memory = group_memory(blocks, method, dense, big)
-    seconds = config.FACTORIZATIONS * blocks.group_cost / _factorization_rate()
-    if pairs is not None and method.name == "auto":
-        one_core = config.DENSE_FACTORIZATIONS * blocks.group_area * available_cores() / _factorization_rate()
-        seconds = np.where(dense, np.maximum(seconds, one_core), seconds)
+    seconds = _factorizations(blocks, pairs, dense, method, may_be_big) / _factorization_rate()
     return Plan(
         partition=partition,
         group_largest=blocks.group_largest[order],
@@ -182,6 +194,25 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
         memory=float(work_memory(blocks, method, memory)[0]) + _overhead(partition, pairs),
         n_cores=available_cores(),
     )
+
+
+def _factorizations(
+    blocks: ClassBlocks, pairs: PairTable | None, dense: BoolArray, method: GroupSolver, sweeps: bool
+) -> FloatArray:
+    """(G,): work of each group, in multiples of b^3 as a factorization with inversion of a block counts one.
+
+    With `sweeps`, a few factorizations for the gap and column sweeps, each reading as many rows of W as Theta has
+    non-zeros; there are at most as many as pairs outside the dual ball, and few columns have more than a hundred.
+    """
+    if pairs is None or method.name != "auto":
+        return _FACTORIZATIONS * blocks.group_cost
+    work = _FACTORIZATIONS * blocks.group_cost
+    if sweeps:
+        per_column = 2.0 * strong_per_group(blocks, pairs) / np.maximum(blocks.group_largest, 1)
+        multiplications = _SWEEPS * blocks.group_area * (np.minimum(per_column, 100.0) + config.SWEEP_WORK)
+        work = _GAP_CHECKS * blocks.group_cost + config.FACTOR_WORK * multiplications
+    one_core = _DENSE_FACTORIZATIONS * blocks.group_area * available_cores()
+    return np.where(dense, np.maximum(work, one_core), work)
 
 
 def _overhead(partition: Partition, pairs: PairTable | None) -> float:
@@ -199,9 +230,10 @@ def check_memory(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     method = options.method
     n_jobs = options.n_jobs if options.executor is None else None
     overhead = _overhead(screen.partition, screen.pairs)
-    upper_bound = work_memory(blocks, method, group_memory(blocks, method, dense=True))
-    if options.max_memory is None and upper_bound.sum() + overhead < config.MEMORY_CHECK_BYTES:
+    memory = group_memory(blocks, method, dense=True)
+    if options.max_memory is None and memory.sum() + overhead < config.MEMORY_CHECK_BYTES:
         return MemoryPlan(n_jobs)
+    upper_bound = work_memory(blocks, method, memory)
     budget = available_memory() if options.max_memory is None else options.max_memory
     if budget is None:
         return MemoryPlan(n_jobs)

@@ -18,7 +18,7 @@ import numpy as np
 from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.duality import DualityGap, gap_to_certify, precision_radius, subgradient_within
+from jointglasso.duality import EDGE_GAP, DualityGap, gap_to_certify, precision_radius, subgradient_within
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
@@ -27,6 +27,11 @@ from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
 
 #: Variables i < j of pairs, and the classes (m, K) that must be merged there.
 KKTViolations = tuple[IntArray, IntArray, BoolArray]
+
+
+#: Attempts to certify a dynamic screen with a more accurate solution, as (iterations, factor of the gap); one nearly
+#: always suffices. Up to this many groups, with less than this fraction of all entries, are refined one by one.
+_REFINEMENTS, _MAX_GROUPS_ONE_BY_ONE, _SMALL_FRACTION = ((1, 1e-4), (100, 1e-7), (100, 1e-7)), 4, 0.25
 
 
 @dataclass(frozen=True)
@@ -235,7 +240,7 @@ def certify_screening(
         return result, bounds, (nothing, nothing, np.empty((0, system.n_classes), dtype=bool)), True
     violated, unresolved = check.kkt_check(result.theta, bounds)
     can_refine = system.size.max(initial=0) <= config.BATCHED_BLOCK and not method.lockstep
-    for max_refine_iter, gap_factor in config.REFINEMENTS:
+    for max_refine_iter, gap_factor in _REFINEMENTS:
         remaining = task.max_iter - result.n_iter
         if not len(unresolved) or len(violated[0]) or not can_refine or remaining <= 0 or progress():
             break
@@ -252,7 +257,7 @@ def prove_edges(
     task: SolverTask, method: GroupSolver, result: SolverResult, bounds: DualityGap, progress: TaskProgress
 ) -> tuple[SolverResult, DualityGap]:
     """Continue the solve of the groups whose gap does not certify all edges; the result, and its bounds."""
-    wanted = config.EDGE_GAP * edge_gaps(task.system, result.theta)
+    wanted = EDGE_GAP * edge_gaps(task.system, result.theta)
     groups, n_remaining = np.flatnonzero(bounds.gap > wanted), task.max_iter - result.n_iter
     if not len(groups) or n_remaining <= 0 or method.lockstep or progress():
         return result, bounds
@@ -292,7 +297,7 @@ def _refined(
         max_iter=max_iter, keep=lambda theta: None, report=lambda objective, gap: progress(),
     )  # fmt: skip
     area = task.system.sum_per_group(task.system.size.astype(float) ** 2)
-    if len(groups) <= config.MAX_GROUPS_ONE_BY_ONE and area[groups].sum() < config.SMALL_FRACTION * area.sum():
+    if len(groups) <= _MAX_GROUPS_ONE_BY_ONE and area[groups].sum() < _SMALL_FRACTION * area.sum():
         return _refined_one_by_one(subtask, method, result, groups, progress)
     refined = method.solve(subtask)
     if not (refined.bounds.gap <= result.bounds.gap).all():

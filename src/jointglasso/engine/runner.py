@@ -13,10 +13,10 @@ from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
 from jointglasso.engine.memory import UNLIMITED, MemoryPlan, kept_in_memory
 from jointglasso.engine.progress import Control, Progress
-from jointglasso.engine.solve_big_task import AnyCachedBlocks, is_big
+from jointglasso.engine.solve_big_task import is_big
 from jointglasso.engine.solve_task import rebuild, solve_task
 from jointglasso.engine.subset import subset_for
-from jointglasso.engine.task_result import TaskResult
+from jointglasso.engine.task_result import SolvedBlocks, TaskResult
 from jointglasso.engine.tasks import Task, TaskContext, WarmStart, gap_fractions, start_objectives, task_groups
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
@@ -119,7 +119,7 @@ class GroupRunner:
         """Gap allowed to the full problem: `tol` is relative to its objective."""
         return self.options.tol * max(self.shared.problem.unit, abs(objective))
 
-    def rebuild(self, outcomes: Sequence[TaskResult]) -> Iterator[AnyCachedBlocks]:
+    def rebuild(self, outcomes: Sequence[TaskResult]) -> Iterator[SolvedBlocks]:
         """The blocks of finished tasks, one after another, rebuilt if they were freed."""
         for outcome in outcomes:
             yield rebuild(outcome, replace(self.items[outcome.number], n_threads=cores_here()), self.shared)

@@ -18,12 +18,12 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.data.checks import indefinite_start, not_semidefinite, semidefinite
-from jointglasso.duality import DualityGap
+from jointglasso.duality import EDGE_GAP, DualityGap
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.engine.recheck import NO_INFEASIBILITY, DualInfeasibility, KKTViolations, ScreeningCheck
-from jointglasso.engine.task_result import CachedBlocks, Nonzeros, TaskResult
+from jointglasso.engine.task_result import Nonzeros, TaskResult
 from jointglasso.engine.tasks import Task, TaskContext, WarmStart, deferred_within
 from jointglasso.problem import JointProblem
 from jointglasso.solvers.big_sweeps import BigTask, at_inverse, solve_big
@@ -33,7 +33,7 @@ from jointglasso.solvers.dual_point import DualPoint
 def is_big(item: Task, shared: TaskContext) -> bool:
     """Whether a task is a single group to be solved without stored blocks."""
     largest = int(item.blocks.sizes.max(initial=0))
-    wanted = largest >= config.BIG_BLOCK or (not shared.memory_for_blocks and largest > config.BATCHED_BLOCK)
+    wanted = largest >= config.HUGE or (not shared.memory_for_blocks and largest > config.BATCHED_BLOCK)
     return wanted and item.blocks.n_groups == 1 and may_be_big(shared.problem, shared.method.name)
 
 
@@ -108,10 +108,6 @@ class CachedBigBlocks:
         )
 
 
-#: A solved task with its blocks, or the W of a large group, in memory.
-AnyCachedBlocks = CachedBlocks | CachedBigBlocks
-
-
 def solve_big_task(item: Task, shared: TaskContext, progress: TaskProgress) -> TaskResult:
     """Solve a large group by column sweeps and certify the result."""
     began = time.perf_counter()
@@ -173,7 +169,7 @@ def _task(item: Task, shared: TaskContext, group: BigGroup, progress: TaskProgre
             len(points) == 1
             and group.has_blocks_of(points[0].group)
             and points[0].gap
-            <= min(limit(points[0].objective), config.EDGE_GAP * points[0].edge_gap if shared.prove else np.inf)
+            <= min(limit(points[0].objective), EDGE_GAP * points[0].edge_gap if shared.prove else np.inf)
         ):
             known = points[0]
         elif points:

@@ -21,8 +21,15 @@ from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS, certified_equalities
 from jointglasso.engine.executors import TaskProgress, no_progress
 from jointglasso.engine.recheck import ScreeningCheck, certify_screening, edge_gaps, prove_edges
-from jointglasso.engine.solve_big_task import AnyCachedBlocks, is_big, rebuild_big, solve_big_task
-from jointglasso.engine.task_result import CachedBlocks, Nonzeros, TaskResult, flat_from_precisions, without_forbidden
+from jointglasso.engine.solve_big_task import is_big, rebuild_big, solve_big_task
+from jointglasso.engine.task_result import (
+    CachedBlocks,
+    Nonzeros,
+    SolvedBlocks,
+    TaskResult,
+    flat_from_precisions,
+    without_forbidden,
+)
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
@@ -75,13 +82,13 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
         certified_equal=equalities,
         violated=violated,
         proved=proved,
-        cached_blocks=CachedBlocks(system, result.theta, bounds, check) if item.keep_blocks else None,
+        cached_blocks=CachedBlocks(shared.problem, system, result.theta, bounds, check) if item.keep_blocks else None,
         build_seconds=built - began,
         seconds=time.perf_counter() - began,
     )
 
 
-def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> AnyCachedBlocks:
+def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> SolvedBlocks:
     """The blocks of a solved task, rebuilt if they were freed."""
     if outcome.cached_blocks is not None:
         return outcome.cached_blocks
@@ -91,7 +98,7 @@ def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> AnyCachedBl
     theta = outcome.nonzeros.flat(len(system.S))
     bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
     bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
-    return CachedBlocks(system, theta, bounds, check)
+    return CachedBlocks(problem, system, theta, bounds, check)
 
 
 def build(item: Task, shared: TaskContext) -> tuple[BlockSystem, ScreeningCheck | None]:

@@ -7,8 +7,9 @@ case that they are needed again. The K sparse precision matrices are assembled f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -16,11 +17,13 @@ from scipy import sparse
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import factorize
-from jointglasso.duality import DualityGap
-from jointglasso.engine.equalities import EqualityProofs
-from jointglasso.engine.recheck import KKTViolations, ScreeningCheck
+from jointglasso.duality import DualityGap, bound_groups, certified_edges
+from jointglasso.engine.equalities import EqualityProofs, certified_equalities
+from jointglasso.engine.recheck import NO_INFEASIBILITY, DualInfeasibility, KKTViolations, ScreeningCheck
 from jointglasso.problem import JointProblem
+from jointglasso.rounding import with_rounding
 from jointglasso.screening.groups import block_index
+from jointglasso.solvers.dual_point import DualPoint
 
 
 @dataclass(frozen=True)
@@ -64,16 +67,70 @@ class Nonzeros:
         return theta
 
 
+class SolvedBlocks(Protocol):
+    """A solved task in memory, with stored blocks or out of core, as the certificate needs it."""
+
+    @property
+    def point(self) -> DualPoint | None:
+        """Dual point with W that a later round continues from; None for stored blocks, which Theta determines."""
+
+    def with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
+        """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
+
+    def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
+        """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""
+
+
 @dataclass(frozen=True)
 class CachedBlocks:
     """A solved task with its blocks in memory."""
 
+    problem: JointProblem
     system: BlockSystem
     theta: FloatArray
     bounds: DualityGap
     """Bounds that include the rounding error."""
     screening_check: ScreeningCheck | None
     """Check of the entries that dynamic screening removed; None for static screening."""
+    point = None
+
+    def with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
+        """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
+        return self._with_cuts
+
+    @cached_property
+    def _with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
+        system, theta, bounds, problem = self.system, self.theta, self.bounds, self.problem
+        if self.screening_check is None:
+            return bounds, NO_INFEASIBILITY
+        entries, values, infeasible = self.screening_check.subgradient(theta, bounds)
+        if not len(infeasible.value) and self.screening_check.holds_already(bounds, entries, values):
+            return bounds, infeasible
+        bounds = bound_groups(
+            system,
+            theta,
+            problem.penalty,
+            problem.diagonal_penalty,
+            factor=bounds.factor,
+            subgradient_override=(entries, values),
+        )
+        return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), infeasible
+
+    def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
+        """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""
+        system, theta, penalty = self.system, self.theta, self.problem.penalty
+        dual, radii = self.with_cuts()[0].dual, np.full_like(gap, radius)
+        edges = certified_edges(system, theta, dual, radii, penalty, screening_proved=False)
+        entries = np.flatnonzero(system.gather(theta))
+        proved = np.concatenate([edges.present[entries], np.zeros(len(system.members), dtype=bool)])
+        return replace(
+            outcome,
+            gap=gap,
+            nonzeros=replace(outcome.nonzeros, proved=proved),
+            n_present=int(edges.present.sum()),
+            n_absent=int(edges.absent.sum()),
+            certified_equal=certified_equalities(system, theta, edges, penalty, screening_proved=False),
+        )
 
 
 @dataclass(frozen=True)
@@ -109,8 +166,8 @@ class TaskResult:
     build_seconds: float
     """Part of `seconds` for reading the covariances and building the blocks."""
     seconds: float
-    cached_blocks: Any = None
-    """The blocks, `CachedBlocks` or `CachedBigBlocks`, if they are kept in memory."""
+    cached_blocks: SolvedBlocks | None = None
+    """The solved blocks, if they are kept in memory."""
     is_big: bool = False
     """Whether it was solved without stored blocks."""
 
@@ -137,23 +194,25 @@ def sparse_matrices(
     column = np.concatenate([singletons, *(piece.column for piece in pieces)])
     value = np.concatenate([1.0 / variance, *(piece.value for piece in pieces)])
     proved = np.concatenate([np.zeros(len(singletons), dtype=bool), *(piece.proved for piece in pieces)])
-    present = np.ones(int(proved.sum()), dtype=bool)
-    precision = _symmetric(of_class, row, column, value, n_classes, p)
-    return precision, _symmetric(of_class[proved], row[proved], column[proved], present, n_classes, p)
-
-
-def _symmetric(of_class: IntArray, row: IntArray, column: IntArray, value: Any, n_classes: int, p: int) -> list[Any]:
-    """K symmetric matrices from one triangle of each, converted as one matrix (p, K p) and split."""
     off = row != column
     first = of_class * p
     rows = np.concatenate([row, column[off]])
     columns = np.concatenate([first + column, first[off] + row[off]])
-    stacked = sparse.csc_array((np.concatenate([value, value[off]]), (rows, columns)), shape=(p, n_classes * p))
-    matrices = []
-    for k in range(n_classes):
-        start = stacked.indptr[k * p : (k + 1) * p + 1]
-        inside = slice(start[0], start[-1])
-        parts = stacked.data[inside].copy(), stacked.indices[inside].copy(), start - start[0]
+    order = np.argsort(columns * p + rows)  # by column of the stacked matrices (p, K p), then by row
+    start = np.searchsorted(columns[order], np.arange(n_classes * p + 1))
+    precision = _split(rows[order], start, np.concatenate([value, value[off]])[order], p)
+    proved = np.concatenate([proved, proved[off]])[order]
+    start = np.concatenate([[0], np.cumsum(proved)])[start]
+    return precision, _split(rows[order][proved], start, np.ones(start[-1], dtype=bool), p)
+
+
+def _split(rows: IntArray, start: IntArray, value: Any, p: int) -> list[Any]:
+    """Sparse matrices (p, p) from stacked ones (p, K p), given by rows and values in the order of the columns."""
+    index_type = np.int32 if max(p, len(rows)) < np.iinfo(np.int32).max else np.int64
+    rows, start, matrices = rows.astype(index_type), start.astype(index_type), []
+    for first in range(0, len(start) - 1, p):
+        begin, end = start[first], start[first + p]
+        parts = value[begin:end].copy(), rows[begin:end].copy(), start[first : first + p + 1] - begin
         matrices.append(sparse.csc_array(parts, shape=(p, p)))
     return matrices
 

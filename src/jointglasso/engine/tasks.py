@@ -93,6 +93,8 @@ def task_groups(blocks: ClassBlocks, *, together: bool) -> list[IntArray]:
             np.flatnonzero(np.isin(blocks.recheck_group, item)) for item in task_groups(recheck_groups, together=False)
         ]
     area, cost, is_large = blocks.group_area, blocks.group_cost, blocks.group_largest > config.BATCHED_BLOCK
+    if not is_large.any() and area.sum() <= config.BATCH_ENTRIES and cost.sum() <= config.BATCH_COST:
+        return [np.arange(blocks.n_groups)]
     big, small = np.flatnonzero(is_large), np.flatnonzero(~is_large)
     items: list[IntArray] = [big[[g]] for g in np.argsort(-cost[big], kind="stable")]
     by_cost = small[np.argsort(-cost[small], kind="stable")]

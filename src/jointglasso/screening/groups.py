@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
@@ -87,6 +87,8 @@ class ClassBlocks:
 
     def select(self, groups: IntArray) -> ClassBlocks:
         """Blocks of the groups with these indices, which are renumbered 0, 1, ... in the order of `groups`."""
+        if len(groups) == self.n_groups and np.array_equal(groups, np.arange(self.n_groups)):
+            return self if self.recheck_group is None else replace(self, recheck_group=None)
         number = np.full(self.n_groups, -1, dtype=np.int64)
         number[groups] = np.arange(len(groups))
         selected = np.flatnonzero(number[self.group] >= 0)

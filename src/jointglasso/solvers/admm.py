@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointglasso import config
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
@@ -35,6 +34,9 @@ from jointglasso.solvers.base import (
     State,
     run,
 )
+
+#: Block size above which each block is a piece of work for a thread of its own.
+_ADMM_THREADED = 100
 
 #: Stopping rule of the paper: both residuals, summed over the classes, below this.
 PAPER_TOLERANCE = 1e-6
@@ -246,7 +248,7 @@ class _AdmmState(State):
 def _stacks(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
     """Stacks (m, b, b) of small blocks of equal size, and every large block separately."""
     for blocks, stacks in system.stacks(*flats):
-        if stacks[0].shape[1] < config.ADMM_THREADED:
+        if stacks[0].shape[1] < _ADMM_THREADED:
             yield blocks, stacks
         else:
             for m in range(blocks.stop - blocks.start):

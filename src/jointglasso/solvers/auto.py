@@ -28,6 +28,12 @@ from jointglasso.solvers.face import prox_step
 from jointglasso.solvers.newton import Newton, newton_on_groups
 from jointglasso.solvers.small_groups import dense_groups, extract_group
 
+#: Maximal number of outer iterations over the diagonal of W for a fused diagonal: those that converge need fewer.
+_DIAGONALS = 8
+
+#: Relative gap above which a failure of Newton's method is not attributed to rounding.
+_ROUNDING_GAP = 1e-10
+
 
 @dataclass(frozen=True)
 class Auto:
@@ -75,7 +81,7 @@ def _column_stages(
     task: SolverTask, methods: Any, dense: BoolArray, strong: BoolArray
 ) -> Iterator[IterativeMethod[Any, Evaluated]]:
     """Column sweeps over the small groups, then over each large one (and dense ones, if Newton's method follows)."""
-    is_large = task.system.largest_block > config.SWEPT_BLOCK
+    is_large = task.system.largest_block > config.LARGE
     if (~is_large).any():
         yield SmallColumns(task, methods, dense & ~is_large)
     separate = is_large if uses_faces(task) else (is_large & (not task.absolute)) | dense
@@ -92,7 +98,7 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[BestSoFar, Any]:
     if uses_faces(task):
         methods[:] = "warm start" if task.warm else "start"
         return BestSoFar(task, bounds=None if task.warm else _bounds_of_diagonal(task, task.start)), methods
-    large = int(system.size.max(initial=0)) > config.SWEPT_BLOCK
+    large = int(system.size.max(initial=0)) > config.LARGE
     # A start on a spanning forest does not accelerate column sweeps over small groups.
     theta, forest = forest_solution(
         system, task.penalty, task.diagonal_penalty, strong, task.n_threads,
@@ -212,7 +218,7 @@ class _AdmmOnGroups(_PerGroup):
 
     def suitable(self) -> BoolArray:
         bounds, task = self.best.bounds, self.task
-        rounding = bounds.gap <= config.ROUNDING_GAP * (task.unit + np.abs(bounds.objective))
+        rounding = bounds.gap <= _ROUNDING_GAP * (task.unit + np.abs(bounds.objective))
         return np.asarray(~rounding | uses_faces(task))
 
     def improve(self, todo: BoolArray) -> int:
@@ -260,7 +266,7 @@ class _FixedDiagonals(_PerGroup):
     n_rounds = 0
 
     def _todo(self) -> BoolArray:
-        return self.best.unsolved & (self.n_rounds < config.DIAGONALS)
+        return self.best.unsolved & (self.n_rounds < _DIAGONALS)
 
 
 def _admm_iterations(task: SolverTask) -> int:

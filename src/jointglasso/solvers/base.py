@@ -190,7 +190,7 @@ def run(method: IterativeMethod[StateT, Candidate], best: Best[Candidate], max_i
 
 @dataclass
 class Evaluated:
-    """Theta in flat storage, with its bounds or its Cholesky factors where a method has them."""
+    """Theta in flat storage, not modified afterwards; with bounds or Cholesky factors where a method has them."""
 
     theta: FloatArray
     bounds: DualityGap | None = None
@@ -204,6 +204,7 @@ class BestSoFar:
         self.task = task
         self.theta = task.start.copy() if start is None else start
         self._bounds = self._last = bounds
+        self._limits: tuple[DualityGap, FloatArray] | None = None
         self.report = task.report
 
     @property
@@ -233,12 +234,14 @@ class BestSoFar:
     @property
     def limits(self) -> FloatArray:
         """(G,): gap limit of each group."""
-        return self.task.limits(self.bounds)
+        if self._limits is None or self._limits[0] is not self.bounds:
+            self._limits = self.bounds, self.task.limits(self.bounds)
+        return self._limits[1]
 
     @property
     def unsolved(self) -> BoolArray:
-        """(G,): groups above their limit."""
-        return self.task.unsolved(self.bounds)
+        """(G,): groups above their limit; convergence is decided by the gap alone."""
+        return ~(self.bounds.gap <= self.limits)
 
     @property
     def solved(self) -> bool:
@@ -258,7 +261,7 @@ class BestSoFar:
         if groups is not None:
             better &= groups
         if better.all():
-            self.theta, self._bounds = candidate.theta.copy(), new
+            self.theta, self._bounds = candidate.theta, new
             return
         if not better.any():
             return

@@ -17,6 +17,7 @@ from jointglasso import config
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
+from jointglasso.duality import EDGE_GAP
 from jointglasso.kernels.pair_types import DualState
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.solvers.base import Report, run
@@ -98,7 +99,7 @@ class _BestPoint:
     def limit(self) -> float:
         limit = self.task.limit(self.objective)
         if self.task.prove and self.point is not None:
-            limit = min(limit, config.EDGE_GAP * self.point.edge_gap)
+            limit = min(limit, EDGE_GAP * self.point.edge_gap)
         return limit
 
     @property

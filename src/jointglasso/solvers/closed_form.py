@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
 from jointglasso.penalties import UNIFORM, PairPenalty
+
+#: Pairs above which a second thread pays.
+_MIN_PAIRS_FOR_THREADS = 1000
 
 
 def strong_pairs(system: BlockSystem, penalty: PairPenalty) -> BoolArray:
@@ -64,7 +66,7 @@ def forest_solution(
     if only_forests:
         taken &= forest[group]
     W = np.zeros_like(S)
-    workers = Workers(n_threads if len(pairs) > config.MIN_PAIRS_FOR_THREADS else 1)
+    workers = Workers(n_threads if len(pairs) > _MIN_PAIRS_FOR_THREADS else 1)
     parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
     workers.run(forest_covariances, parts, start, factor, taken, (S, weight, product), penalty.pair, W)
     value = -W / (product - W * W)

@@ -29,6 +29,10 @@ from jointglasso.penalties import PairPenalty
 from jointglasso.solvers.base import SolverTask
 from jointglasso.solvers.column_order import ClassBlocksInStorage, Permutation, as_columns
 
+#: Columns of a batch as a part of all columns; ratio of the number of batches to that of the last colouring above which
+#: the variables are coloured again.
+_BATCH_PART, _RECOLOUR = 40, 1.5
+
 
 def next_gap_check(gap_estimate: float, limit: float, gap: float) -> float:
     """Gap estimate at which to make the next gap check, from estimate and gap of the last check."""
@@ -150,7 +154,7 @@ class ColumnAscent:
     @property
     def _max_batch(self) -> int:
         """Maximal number of columns of a batch."""
-        return min(max(self.n_variables // config.BATCH_PART, config.BATCH_FEWEST), config.BATCH_MOST)
+        return min(max(self.n_variables // _BATCH_PART, config.BATCH_FEWEST), config.BATCH_MOST)
 
     @property
     def W(self) -> NDArray[np.float32]:
@@ -266,7 +270,7 @@ class ColumnAscent:
             return
         start, other, _ = self.ascent.columns
         self.batch_bounds = cut_batches(start, other, self._max_batch)
-        if len(self.batch_bounds) > config.RECOLOUR * self.n_batches + 1:
+        if len(self.batch_bounds) > _RECOLOUR * self.n_batches + 1:
             shape = self.n_variables, self.n_variables
             self._reorder(sparse.csr_array((np.ones(len(other), dtype=bool), other, start), shape=shape))
             self.n_batches = len(self.batch_bounds)

@@ -8,7 +8,7 @@ the last digits. In large groups with interacting pairs the proximal step can wo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,15 @@ from jointglasso.solvers.base import BestSoFar, Candidate, Evaluated, IterativeM
 from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check
 from jointglasso.solvers.face import newton_on_face, prox_step
 from jointglasso.solvers.small_groups import dense_groups, extract_group, sweep_groups
+
+#: Consecutive gap checks without improvement after which sweeps end; gap after a full round of sweeps, in units of the
+#: gap limit, above which a group is not swept again; maximal Newton steps on a face.
+_IDLE_GAP_CHECKS, _FAR_GAP, _TINY_STEPS = 4, 100.0, 6
+
+#: Target gap of the first round for fusion penalties, in units of the gap limit, and the smallest relative target: a
+#: few more sweeps cost less than the Newton step that certifies a dynamic screen (300 connected variables in three
+#: classes: 0.75 of the time).
+_FIRST_REFINE_FACTOR, _FIRST_REFINE_GAP = 1e-2, 1e-8
 
 
 def uses_faces(task: SolverTask) -> bool:
@@ -31,7 +40,7 @@ def step_on_face(best: BestSoFar, group: int) -> int:
     task, blocks = best.task, best.task.system.block_group == group
     subtask, positions = extract_group(task, best.theta, group, best.limits, task.max_iter)
     start = best.bounds.of_group(group, blocks, positions)
-    theta, bounds, taken = newton_on_face(subtask, subtask.start, start, config.TINY_STEPS)
+    theta, bounds, taken = newton_on_face(subtask, subtask.start, start, _TINY_STEPS)
     best.update_group(group, positions, theta, bounds)
     return taken
 
@@ -51,7 +60,7 @@ class SmallColumns(IterativeMethod[SmallState, Evaluated]):
 
     def __init__(self, task: SolverTask, methods: Any, excluded: BoolArray) -> None:
         self.task, self.methods, self.faces = task, methods, uses_faces(task)
-        self.small, self.excluded = task.system.largest_block <= config.SWEPT_BLOCK, excluded
+        self.small, self.excluded = task.system.largest_block <= config.LARGE, excluded
         self.max_sweeps = config.COMPARING_SWEEPS if self.faces else config.FEW_SWEEPS
 
     def init(self, best: BestSoFar) -> SmallState:
@@ -86,14 +95,14 @@ class SmallColumns(IterativeMethod[SmallState, Evaluated]):
         if self.faces:
             inverse = best.last_bounds.inverse
             best.update(Evaluated(prox_step(self.task, state.theta, inverse)), self.last & best.unsolved)
-            far = best.bounds.gap > config.FAR_GAP * best.limits
+            far = best.bounds.gap > _FAR_GAP * best.limits
             state.slow &= far | self.excluded
             if state.n_rounds < len(config.REFINE_FACTORS):
                 self._step_on_faces(state)
         state.ended = self._ended(state)
 
     def _step_on_faces(self, state: SmallState) -> None:
-        medium = self.small & (self.task.system.largest_block > config.TINY_BLOCK)
+        medium = self.small & (self.task.system.largest_block > config.SMALL)
         for group in np.flatnonzero(self.best.unsolved & medium & np.isfinite(self.best.bounds.gap)):
             state.n_iter += step_on_face(self.best, int(group))
 
@@ -107,7 +116,7 @@ class SmallColumns(IterativeMethod[SmallState, Evaluated]):
     def _target(self, state: SmallState) -> float:
         """Target gap of the next round, in units of the gap limit."""
         if self.faces and state.n_rounds == 0 and not self.task.absolute:
-            return min(1.0, max(config.FIRST_REFINE_FACTOR, config.FIRST_REFINE_GAP / self.task.tol))
+            return min(1.0, max(_FIRST_REFINE_FACTOR, _FIRST_REFINE_GAP / self.task.tol))
         return config.REFINE_FACTORS[state.n_rounds]
 
 
@@ -118,7 +127,7 @@ def slow_groups(task: SolverTask) -> BoolArray:
     threshold, because ADMM needs more iterations the closer the covariances are to it.
     """
     system, penalty = task.system, task.penalty
-    if system.size.max(initial=0) < config.DENSE_BLOCK:
+    if system.size.max(initial=0) < config.SMALL:
         return np.zeros(system.n_groups, dtype=bool)
     factor = system.entry_factor if len(system.pair_factor) else 1.0
     limit = (2.0 if penalty.homogeneous else 1.0) * penalty.threshold(0)
@@ -135,6 +144,8 @@ class SweepState(State):
     """Gap estimate below which the next check is due."""
     unchecked_cost: float = -np.inf
     """Cost of the sweeps since the last check; a check is due when they have cost as much, but not before the first."""
+    theta: FloatArray = field(default_factory=lambda: np.empty(0))
+    """Theta at the last check."""
     last_gap: float = np.inf
     idle: int = 0
     """Consecutive checks without improvement."""
@@ -184,7 +195,8 @@ class StoredColumns(LargeColumns[Evaluated]):
         return state
 
     def theta(self, state: SweepState) -> Evaluated:
-        return Evaluated(state.ascent.theta())
+        state.theta = state.ascent.theta()
+        return Evaluated(state.theta)
 
     def gap_check_due(self, state: SweepState, limit: float) -> bool:
         if self.faces:  # a check costs less than a sweep of these penalties, but seldom succeeds early
@@ -198,10 +210,10 @@ class StoredColumns(LargeColumns[Evaluated]):
         state.threshold = next_gap_check(state.ascent.gap_estimate, best.limit, best.last_bounds.total_gap)
         converged = bool(state.ended)
         if converged or not best.gap < state.last_gap:
-            best.update(Evaluated(prox_step(self.task, state.ascent.theta(), state.ascent.W.astype(np.float64))))
+            best.update(Evaluated(prox_step(self.task, state.theta, state.ascent.W.astype(np.float64))))
         state.idle = 0 if best.gap < state.last_gap else state.idle + 1
         if not best.solved and (converged or state.idle == 1) and np.isfinite(best.gap):
             state.n_iter += step_on_face(best, 0)
         state.last_gap = best.gap
-        if state.idle == config.IDLE_GAP_CHECKS:
+        if state.idle == _IDLE_GAP_CHECKS:
             state.ended = "rounding"

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+#: Smallest number of row blocks: enough for all threads.
+_DUAL_PIECES = 32
+
+
 class DualEntries(NamedTuple):
     """Entries of the dual point that differ from W, row < column being positions within the block."""
 
@@ -478,8 +482,8 @@ def _write(listed: DualEntries, block: int, matrix: FloatArray) -> None:
 
 
 def rows_per_pass(n: int) -> int:
-    """Rows per row block for n variables: enough work for a thread, in at least `config.DUAL_PIECES` blocks."""
-    return max(1, min(int(config.DUAL_ROWS // n), -(-n // config.DUAL_PIECES)))
+    """Rows per row block for n variables: enough work for a thread, in at least `_DUAL_PIECES` blocks."""
+    return max(1, min(int(config.DUAL_ROWS // n), -(-n // _DUAL_PIECES)))
 
 
 def _row_sums(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:

@@ -12,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.system import bincount
 from jointglasso.duality import DualityGap
 from jointglasso.solvers.base import SolverTask
+
+#: Maximal conjugate gradient steps per direction, which well-conditioned faces do not reach; a step must reduce the gap
+#: to this fraction, else the face is not that of the solution.
+_FACE_STEPS, _FACE_GAIN = 200, 0.3
 
 
 class Pattern:
@@ -106,7 +109,7 @@ class Face:
         z, residual = np.zeros_like(gradient), -gradient
         search = scaled = residual / curvature
         decrement = initial = float(residual @ scaled)
-        for _ in range(config.FACE_STEPS):
+        for _ in range(_FACE_STEPS):
             if decrement <= max(tolerance, initial * min(1e-2, initial)):
                 break
             product = self.curved(W, search)
@@ -143,7 +146,7 @@ def newton_on_face(
             if moved_bounds.gap[0] < bounds.gap[0]:
                 theta, bounds = moved, moved_bounds
                 break
-        if not bounds.gap[0] <= config.FACE_GAIN * before:
+        if not bounds.gap[0] <= _FACE_GAIN * before:
             break
     return theta, bounds, taken
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointglasso import config
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
@@ -25,6 +24,10 @@ from jointglasso.duality import gap_radii
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import log_determinant_error, sum_error
 from jointglasso.solvers.base import IterativeMethod, State, run
+
+#: Iterations between two gap checks, over-relaxation (the usual value of ADMM), and the ratio of the residuals above
+#: which rho is adapted.
+_LATENT_GAP_CHECK, _LATENT_RELAXATION, _LATENT_BALANCE = 10, 1.6, 3.0
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ class _LatentIteration(IterativeMethod["_LatentState", LatentPoint]):
         return bound(self.problem, state.A_flat, state.factors(), state.dual)
 
     def gap_check_due(self, state: _LatentState, limit: float) -> bool:
-        return state.n_iter > 0 and state.n_iter % config.LATENT_GAP_CHECK == 0
+        return state.n_iter > 0 and state.n_iter % _LATENT_GAP_CHECK == 0
 
 
 class _LatentState(State):
@@ -185,7 +188,7 @@ class _LatentState(State):
         self.values = np.maximum(e, 0.0)
         L = np.matmul(self.vectors * self.values[:, None, :], np.swapaxes(self.vectors, 1, 2))
         self.X = np.stack([Theta, problem.stack(self.A_flat) * self.products, L])
-        Z = config.LATENT_RELAXATION * self.X + (1.0 - config.LATENT_RELAXATION) * self.Y + np.stack([V, -V, V])
+        Z = _LATENT_RELAXATION * self.X + (1.0 - _LATENT_RELAXATION) * self.Y + np.stack([V, -V, V])
         self.V = (Z[0] - Z[1] + Z[2]) / 3.0
         self.Y_before, self.Y = self.Y, Z - np.stack([self.V, -self.V, self.V])
 
@@ -211,7 +214,7 @@ class _LatentState(State):
             return
         primal = _length(self.X - self.Y) / max(_length(self.Y), 1e-300)
         dual = _length(self.Y - self.Y_before) / max(np.sqrt(3.0) * _length(self.V), 1e-300)
-        factor = 2.0 if primal > config.LATENT_BALANCE * dual else 0.5 if dual > config.LATENT_BALANCE * primal else 1.0
+        factor = 2.0 if primal > _LATENT_BALANCE * dual else 0.5 if dual > _LATENT_BALANCE * primal else 1.0
         self.rho *= factor
         self.V = self.V / factor
 

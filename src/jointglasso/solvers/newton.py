@@ -96,7 +96,7 @@ def newton_on_groups(
     `sweeps` start with column sweeps; groups that exceed `work_limit` are not finished.
     """
     sweeps = np.broadcast_to(sweeps, todo.shape)
-    small = np.flatnonzero(todo & ~sweeps & (task.system.largest_block <= config.SWEPT_BLOCK))
+    small = np.flatnonzero(todo & ~sweeps & (task.system.largest_block <= config.LARGE))
     taken = 0
     if len(small) > 1:
         subtask, positions = extract_groups(task, theta, small, limits, max_iter)

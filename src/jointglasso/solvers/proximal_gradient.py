@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
@@ -19,6 +18,9 @@ from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.blocks.system import bincount
 from jointglasso.data.checks import check_count
 from jointglasso.solvers.base import BestSoFar, Evaluated, IterativeMethod, SolverResult, SolverTask, State, run
+
+#: Maximal halvings of a step: 2^-60 is below the rounding unit, beyond which no step makes progress.
+_HALVINGS = 60
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class _ProximalState(State):
         pending = self.moving.copy()
         theta, inverse = self.theta.copy(), self.factor.inverse.copy()
         logdet, smooth = self.factor.logdet.copy(), self.smooth.copy()
-        for _ in range(config.HALVINGS):
+        for _ in range(_HALVINGS):
             trial = self._trial(gradient)
             factor = factorize(system, trial, only=pending[system.block_group])
             value, accepted = self._accept(trial, gradient, factor, pending)

@@ -45,16 +45,16 @@ def extract_groups(
 
 
 def dense_groups(system: BlockSystem, violates_global: BoolArray) -> BoolArray:
-    """(G,): groups of at least `config.DENSE_BLOCK` variables in which most pairs are strong, with dense solutions.
+    """(G,): groups of at least `config.SMALL` variables in which most pairs are strong, with dense solutions.
 
     Newton's active set then contains nearly all pairs, and its face changes in every iteration. Column sweeps, which
     use the face of one column at a time, are not affected; where they do not apply, ADMM costs less.
     """
-    if system.size.max(initial=0) < config.DENSE_BLOCK:
+    if system.size.max(initial=0) < config.SMALL:
         return np.zeros(system.n_groups, dtype=bool)
     n_pairs = system.sum_pairs_per_group(np.ones(system.n_pairs))
     share = system.sum_pairs_per_group(violates_global.astype(float)) / np.maximum(n_pairs, 1.0)
-    return np.asarray((share > config.DENSE_FRACTION) & (system.largest_block >= config.DENSE_BLOCK))
+    return np.asarray((share > config.DENSE_FRACTION) & (system.largest_block >= config.SMALL))
 
 
 def sweep_groups(

@@ -336,7 +336,7 @@ class Killed(Exception):
     ids=["auto", "admm", "paper's rule", "proximal gradient", "newton"],
 )
 def test_every_iterative_method_leaves_snapshots_to_go_on_from(tmp_path, monkeypatch, solver, method):
-    monkeypatch.setattr(config, "SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint_module, "SNAPSHOT_SECONDS", 0.0)
     source, lambdas = common_factor(), (0.2, 0.1) if solver == "proximal_gradient" else (0.05, 0.02)
     whole = jgl.solve(source, *lambdas, solver=solver)
     assert set(whole.methods) == {method}, whole.methods
@@ -362,7 +362,7 @@ def test_every_iterative_method_leaves_snapshots_to_go_on_from(tmp_path, monkeyp
 
 def test_batches_of_groups_leave_snapshots_as_well(tmp_path, monkeypatch):
     """Several groups are solved by ADMM, all together, in one piece of work."""
-    monkeypatch.setattr(config, "SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint_module, "SNAPSHOT_SECONDS", 0.0)
     draw = np.random.default_rng(0)
     X = [np.hstack([draw.standard_normal((400, 40)) + 1.5 * draw.standard_normal((400, 1)) for _ in range(3)])]
     source, lambdas = jgl.SampleCovariance(X, scale="correlation"), (0.3, 0.0)
@@ -389,7 +389,7 @@ def test_batches_of_groups_leave_snapshots_as_well(tmp_path, monkeypatch):
 
 
 def test_big_groups_leave_snapshots_to_go_on_from(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint_module, "SNAPSHOT_SECONDS", 0.0)
     draw = np.random.default_rng(0)
     X = [draw.standard_normal((80, 100)) + 0.7 * draw.standard_normal((80, 1)) for _ in range(2)]
     source = jgl.SampleCovariance(X, scale="correlation")
@@ -487,7 +487,7 @@ def test_kill_at_random_moments(tmp_path, monkeypatch):
 
 def test_groups_sharpened_one_by_one_beside_a_checkpoint(tmp_path, monkeypatch):
     """What is kept of the sharpening of one group must not be taken for a snapshot of its whole batch."""
-    monkeypatch.setattr(config, "SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint_module, "SNAPSHOT_SECONDS", 0.0)
     data = jgl.datasets.make_joint_ggm("C", 600, 6, n_blocks=6, output="covariances", random_state=0)
     lambdas = 0.0082 * np.sqrt(1000 / 600), 0.0015 * np.sqrt(1000 / 600)
     plain = jgl.solve(data.covariances, *lambdas, tol=1e-8)

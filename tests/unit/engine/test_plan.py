@@ -13,7 +13,8 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso import _memory
-from jointglasso.engine.memory import dense_groups, group_memory, n_concurrent, work_memory
+from jointglasso.engine import planning
+from jointglasso.engine.memory import dense_groups, group_memory, kept_in_memory, n_concurrent, work_memory
 from jointglasso.engine.planning import plan_of
 from jointglasso.engine.tasks import task_groups
 from jointglasso.screening import Partition
@@ -286,3 +287,23 @@ def test_groups_correlated_throughout_are_planned_with_more_seconds():
     sparse = jgl.plan(np.stack([0.6 ** np.abs(place[:, None] - place)] * 2), 0.2, 0.05)
     assert dense.group_largest[0] == sparse.group_largest[0] == 120
     assert dense.seconds > 3.0 * sparse.seconds
+
+
+def test_a_chain_is_planned_by_its_sweeps():
+    """A sparse group takes a few factorizations for its gap, and sweeps that grow with the square of its size."""
+    p = 400
+    S = 0.45 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))[None]
+    plan = jgl.plan(S, 0.3, 0.0)
+    assert plan.n_groups == 1 and plan.partition.largest == p
+    factorizations = plan.seconds * planning._factorization_rate() / p**3
+    assert 1.0 < factorizations < 15.0
+
+
+def test_w_of_the_largest_group_stays_in_memory():
+    area, big = np.array([1e8, 1e4, 1e4]), np.array([True, False, False])
+    np.testing.assert_array_equal(kept_in_memory(area, big, free_bytes=0.0), [True, False, False])
+    np.testing.assert_array_equal(kept_in_memory(area, big, free_bytes=1e12), [True, True, True])
+    two_large = np.array([1e8, 0.9e8]), np.array([True, True])
+    # W of the first takes 4e8 bytes; its solve leaves 16 (1e8 - 0.9e8) beside that of the second.
+    np.testing.assert_array_equal(kept_in_memory(*two_large, free_bytes=0.0), [False, True])
+    np.testing.assert_array_equal(kept_in_memory(*two_large, free_bytes=1e9), [True, True])

@@ -100,8 +100,8 @@ def every_group_is_big(monkeypatch, request):
     """Send even the smallest groups through the methods made for big ones."""
 
     monkeypatch.setattr(config, "BATCHED_BLOCK", request.param)
-    monkeypatch.setattr(config, "SWEPT_BLOCK", 1)
-    monkeypatch.setattr(config, "SWEPT_BLOCK", 1)
+    monkeypatch.setattr(config, "LARGE", 1)
+    monkeypatch.setattr(config, "LARGE", 1)
 
 
 @cache
