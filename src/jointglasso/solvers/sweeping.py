@@ -36,22 +36,36 @@ def solve_by_sweeps(task: SolverTask) -> SolverResult:
         _sweep_with_fixed_diagonals(state)
     n_remaining = ADMM.default_max_iter if task.max_iter >= 100 else task.max_iter - state.n_iter
     stopped = task.report(state.bounds.total_objective, state.bounds.total_gap)
-    before = np.full(task.system.n_groups, np.inf)
-    for _ in range(config.ADMM_ROUNDS if n_remaining > 0 and not stopped else 0):
-        todo = state.unsolved() & (state.limits() < before)
-        before = state.limits()
-        for group in np.flatnonzero(todo):
-            subtask, positions = extract_group(task, state.theta, int(group), state.limits(), n_remaining)
-            result = ADMM().solve(subtask)
-            state.update_group(int(group), positions, result.theta, result.bounds)
-            state.n_iter += result.n_iter
-            state.methods[group] = "admm"
+    cut_short = n_remaining <= 0 or (not stopped and _solve_by_admm(state, n_remaining))
     bounds = state.bounds
     if np.isinf(bounds.gap).any():
         bounds = task.bounds(state.theta, scale_to_feasible=True)
     unsolved = task.unsolved(bounds).any()
-    reason = "tolerance" if not unsolved else "callback" if stopped else "max_iter" if n_remaining <= 0 else "rounding"
+    reason = "tolerance" if not unsolved else "callback" if stopped else "max_iter" if cut_short else "rounding"
     return SolverResult(state.theta, bounds, state.n_iter, reason, list(state.methods))
+
+
+def _solve_by_admm(state: _BestPoints, max_iter: int) -> bool:
+    """ADMM and steps on the face for groups above their gap limit; whether a group ended at the iteration limit.
+
+    Repeated for groups whose limit has decreased with the objective, and for small ones that still improve.
+    """
+    task, cut_short = state.task, False
+    before = gap = objective = np.full(task.system.n_groups, np.inf)
+    for number in range(config.ADMM_ROUNDS):
+        improving = (state.bounds.gap < 0.5 * gap) | (np.isinf(state.bounds.gap) & (state.bounds.objective < objective))
+        improving &= task.system.largest_block <= config.SWEPT_BLOCK
+        todo = state.unsolved() & ((state.limits() < before) | improving)
+        before, gap, objective = state.limits(), state.bounds.gap.copy(), state.bounds.objective.copy()
+        for group in np.flatnonzero(todo).tolist():
+            subtask, positions = extract_group(task, state.theta, group, state.limits(), max_iter)
+            result = ADMM().solve(replace(subtask, warm=task.warm or number > 0))
+            state.update_group(group, positions, result.theta, result.bounds)
+            state.n_iter += result.n_iter
+            state.methods[group] = "admm"
+            cut_short |= result.stopped_by == "max_iter"
+            _step_on_face(state, group)
+    return cut_short
 
 
 def _solve_one_by_one(task: SolverTask) -> SolverResult:
@@ -138,8 +152,9 @@ class _BestPoints:
         return new
 
     def update_group(self, group: int, positions: IntArray | slice, theta: FloatArray, bounds: DualityGap) -> None:
-        """Adopt another point of one group if its gap is smaller."""
-        if bounds.gap[0] < self.bounds.gap[group]:
+        """Adopt another point of one group if its gap is smaller; of two without a finite gap the smaller objective."""
+        gap, objective = self.bounds.gap[group], self.bounds.objective[group]
+        if bounds.gap[0] < gap or (np.isinf(gap) and bounds.objective[0] < objective):
             self.theta[positions] = theta
             blocks = self.task.system.block_group == group
             self.bounds = self.bounds.with_group(group, blocks, positions, bounds)
