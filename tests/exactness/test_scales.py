@@ -149,13 +149,37 @@ def test_directions_over_four_variables_without_a_common_null_vector_have_no_min
     assert is_unbounded(np.stack([*S, np.eye(4)]), off_diagonal, nothing) is False
 
 
-@pytest.mark.parametrize("penalty", ["fused", "chain", "laplacian", "maximum", "group"])
-@pytest.mark.parametrize("seed", range(4))
-def test_weights_that_spread_over_decades(seed, penalty):
-    rng = np.random.default_rng(seed)
-    S = from_samples(3, 6, 30, seed=seed, common=1.0)
-    weights = 10.0 ** rng.permutation([-5.0, 0.0, 4.0])
-    assert jgl.solve(S, 0.2, 0.1, penalty=penalty, weights=weights).status
+def test_weights_that_spread_over_decades():
+    """One step parameter of ADMM for all classes ended at a gap of 6e-2."""
+    rng = np.random.default_rng([32, 9])
+    n_classes, p = int(rng.integers(2, 5)), int(rng.integers(3, 9))
+    n = int(rng.integers(p + 1, 4 * p))
+    X = rng.standard_normal((n_classes, n, p)) + rng.uniform(0, 1.5) * rng.standard_normal((n_classes, n, 1))
+    weights = 10.0 ** rng.uniform(-6, 5, n_classes)
+    scale = np.exp(np.log(weights).mean()) if rng.random() < 0.5 else np.median(weights)
+    lambdas = scale * 10 ** rng.uniform(-2, 0), scale * 10 ** rng.uniform(-2, 1)
+    S = np.einsum("kni,knj->kij", X, X) / n
+    assert jgl.solve(S, *lambdas, penalty="laplacian", weights=weights).status
+
+
+def singular_problem(number):
+    """The problem of this number in a series: classes of fewer samples than variables, which are few."""
+    rng = np.random.default_rng(1)
+    for _ in range(number + 1):
+        n_classes, p, fused = int(rng.integers(2, 4)), int(rng.integers(2, 9)), bool(rng.random() < 0.4)
+        penalty = ["fused", "chain"][rng.integers(2)]
+        X = [rng.standard_normal((int(rng.integers(1, p + 1)), p)) for _ in range(n_classes)]
+        X = [x.round() for x in X] if rng.random() < 0.2 else X
+        S = np.stack([x.T @ x / len(x) for x in X])
+        lambda2 = 10.0 ** rng.uniform(-1, 1) if (np.einsum("kii->ki", S) > 0.0).all() else 0.0
+    return S, lambda2, {"penalty": penalty, "fuse_diagonal": fused}
+
+
+@pytest.mark.parametrize("number", [56, pytest.param(353, marks=pytest.mark.slow)])
+def test_a_minimum_without_lambda1_far_from_the_start_is_reached(number):
+    """Entries of Theta of a hundred and more at variances of one: ADMM has to go on while it improves."""
+    S, lambda2, options = singular_problem(number)
+    assert jgl.solve(S, 0.0, lambda2, **options).status
 
 
 def test_weights_that_limit_the_accuracy_are_named():
