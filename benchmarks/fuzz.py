@@ -3,7 +3,9 @@
 Every problem is solved by several solvers under several screening rules. What the certificates say must agree with a
 lower bound from a dual point and an upper bound from the best solution seen, both computed here in plain NumPy, and
 with each other: no entry may be proved present by one and absent by another, and no two values equal by one and
-different by another, or different by the tightest solution. The exit code is 1 if anything does not agree.
+different by another, or different by the tightest solution. The default solver must converge in families that are not
+marked ill-conditioned, and no warning of NumPy may occur. Covariances are given as arrays, as samples in memory or in a
+mapped file; groups are also solved out of core. The exit code is 1 if anything does not agree.
 
     python benchmarks/fuzz.py --seconds 50
     python benchmarks/fuzz.py --problems 10000 --seed 3 --processes 16
@@ -15,18 +17,23 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import jointglasso as jgl
+from jointglasso import config
 
 SOLVERS = ("auto", "newton", "admm", "proximal_gradient")
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
@@ -47,6 +54,12 @@ HAND = 25
 #: A problem that takes longer than so many seconds is named at once.
 SLOW = 20.0
 
+#: Families in which the default solver may end at the limit of the arithmetic.
+ILL_CONDITIONED = frozenset({"near singular", "wild scales"})
+
+#: How the covariances are given.
+STORAGES = ("dense", "samples", "mapped")
+
 #: Beyond this condition of a solution, our own bounds in double precision say nothing.
 WORST_CONDITION = 1e9
 
@@ -66,6 +79,37 @@ class Problem:
     fuse_diagonal: bool = False
     latent: float | None = None
     """Penalty of latent variables."""
+    storage: str = "dense"
+    present: np.ndarray | None = None
+    """(K, p): the variables that each class has; None for all."""
+    ill_conditioned: bool = False
+
+    @property
+    def has_pair(self) -> np.ndarray:
+        """(K, p, p): 1 where a class has both variables."""
+        if self.present is None:
+            return np.ones(self.S.shape)
+        return (self.present[:, :, None] & self.present[:, None, :]).astype(float)
+
+    @contextmanager
+    def source(self) -> Iterator[Any]:
+        """The covariances as they are given to the package."""
+        if self.present is not None:
+            names = np.array([f"v{i}" for i in range(self.S.shape[1])])
+            frames = {
+                f"class {k}": pd.DataFrame(S[np.ix_(have, have)], index=names[have], columns=names[have])
+                for k, (S, have) in enumerate(zip(self.S, self.present, strict=True))
+            }
+            yield jgl.DenseCovariance(frames, variables="union")
+        elif self.storage == "dense":
+            yield self.S
+        else:
+            samples = [_samples_of(S) for S in self.S]
+            with tempfile.TemporaryDirectory() as folder:
+                for k, X in enumerate(samples if self.storage == "mapped" else []):
+                    np.save(Path(folder, f"{k}.npy"), X)
+                    samples[k] = np.load(Path(folder, f"{k}.npy"), mmap_mode="r")
+                yield jgl.SampleCovariance(samples, assume_centered=True)
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -86,6 +130,12 @@ class Problem:
         finite = np.where(np.isfinite(self.factor), self.factor, 0.0)
         np.fill_diagonal(finite, 0.0)
         return finite * self.lambda1, (finite + self.fuse_diagonal * np.eye(len(finite))) * self.lambda2
+
+
+def _samples_of(S: np.ndarray) -> np.ndarray:
+    """Samples (p, p) whose covariance about zero is S, up to rounding."""
+    values, vectors = np.linalg.eigh(S)
+    return np.sqrt(len(S) * np.maximum(values, 0.0))[:, None] * vectors.T
 
 
 # --- families --------------------------------------------------------------------------------------------------------
@@ -145,6 +195,8 @@ FAMILIES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "pair weights": common_factor,
     "forbidden pairs": plain,
     "big groups": common_factor,
+    "absent variables": plain,
+    "class weights": common_factor,
 }
 
 
@@ -163,7 +215,8 @@ def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
         lambdas[1] *= scale  # its unit is that of a square
     if family == "ties":
         lambdas = np.round(16.0 * lambdas) / 16.0
-    weights = 10.0 ** rng.uniform(-3, 3, n_classes) if family == "weights" else np.ones(n_classes)
+    decades = {"weights": 3.0, "class weights": 5.0}.get(family, 0.0)
+    weights = 10.0 ** rng.uniform(-decades, decades, n_classes)
     factor = np.ones((p, p))
     if family in ("pair weights", "forbidden pairs"):
         choices = [0.0, 0.3, 1.0, 4.0] if family == "pair weights" else [1.0, 1.0, np.inf]
@@ -184,7 +237,22 @@ def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
     hidden = family != "big groups" and not fused and rng.random() < 0.125
     latent = scale * p * float(rng.uniform(0.1, 1.0)) if hidden else None
     l1, l2 = (float(value) for value in lambdas)
-    return Problem(S, l1, l2, penalty, weights, factor, penalize_diagonal, graph, fused, latent)
+    storage, present = str(rng.choice(STORAGES)), None
+    if family == "absent variables":
+        present, latent = rng.random((n_classes, p)) < 0.8, None
+        present[0] = present[:, 0] = True  # the union of variables is then in their order
+        S = np.where(present[:, :, None] & present[:, None, :], S, np.eye(p))
+    elif storage != "dense" and family != "wild scales":  # samples have the covariances up to rounding
+        S = np.stack([_covariance(_samples_of(matrix)) for matrix in S])
+    else:
+        storage = "dense"
+    ill = family in ILL_CONDITIONED
+    return Problem(S, l1, l2, penalty, weights, factor, penalize_diagonal, graph, fused, latent, storage, present, ill)
+
+
+def _covariance(X: np.ndarray) -> np.ndarray:
+    S = X.T @ X / len(X)
+    return 0.5 * (S + S.T)
 
 
 # --- penalties in plain NumPy ----------------------------------------------------------------------------------------
@@ -232,12 +300,20 @@ def fusion_ties(problem: Problem) -> ClassEdges:
     return [(a, b, 1.0) for a, b in itertools.combinations(range(n_classes), 2)]
 
 
-def fused_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, class_edges: ClassEdges) -> np.ndarray:
-    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(tie * np.abs(x[a] - x[b]) for a, b, tie in class_edges)
+def fused_value(
+    x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, class_edges: ClassEdges, has: np.ndarray | None = None
+) -> np.ndarray:
+    has = np.ones_like(x) if has is None else has
+    differences = sum(tie * has[a] * has[b] * np.abs(x[a] - x[b]) for a, b, tie in class_edges)
+    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * differences
 
 
-def laplacian_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, class_edges: ClassEdges) -> np.ndarray:
-    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * sum(tie * (x[a] - x[b]) ** 2 for a, b, tie in class_edges)
+def laplacian_value(
+    x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, class_edges: ClassEdges, has: np.ndarray | None = None
+) -> np.ndarray:
+    has = np.ones_like(x) if has is None else has
+    differences = sum(tie * has[a] * has[b] * (x[a] - x[b]) ** 2 for a, b, tie in class_edges)
+    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * differences
 
 
 def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, class_edges: ClassEdges) -> np.ndarray:
@@ -266,10 +342,10 @@ def penalty_functions(problem: Problem) -> tuple[Callable[..., np.ndarray], Call
         return group_value, group_prox
     if problem.penalty == "maximum":
         return maximum_value, maximum_prox
-    class_edges = fusion_ties(problem)
+    class_edges, has = fusion_ties(problem), None if problem.present is None else problem.has_pair
     if problem.penalty == "laplacian":
-        return (lambda *a: laplacian_value(*a, class_edges)), (lambda x, *a: x)
-    return (lambda *a: fused_value(*a, class_edges)), (lambda *a: fused_prox(*a, class_edges))
+        return (lambda *a: laplacian_value(*a, class_edges, has)), (lambda x, *a: x)
+    return (lambda *a: fused_value(*a, class_edges, has)), (lambda *a: fused_prox(*a, class_edges))
 
 
 # --- bounds of our own -----------------------------------------------------------------------------------------------
@@ -282,8 +358,10 @@ def objective(problem: Problem, Theta: np.ndarray, low_rank: np.ndarray | float 
     except np.linalg.LinAlgError:
         return np.inf
     logdet = 2.0 * np.log(np.einsum("kii->ki", L)).sum(axis=1)
-    total = float(problem.weights @ ((problem.S * (Theta - low_rank)).sum(axis=(1, 2)) - logdet))
-    total += problem.diagonal_penalty * float(np.einsum("kii->", Theta))
+    # A variable that a class lacks has variance and precision 1 there, which cost its weight and nothing else.
+    lacking = 0.0 if problem.present is None else (~problem.present).sum(axis=1)
+    total = float(problem.weights @ ((problem.S * (Theta - low_rank)).sum(axis=(1, 2)) - logdet - lacking))
+    total += problem.diagonal_penalty * (float(np.einsum("kii->", Theta)) - float(np.sum(lacking)))
     if problem.latent is not None:
         total += problem.latent * float(np.einsum("kii->", low_rank))
     return total + float(penalty_functions(problem)[0](Theta, *problem.charged).sum())
@@ -294,7 +372,7 @@ def lower_bound(problem: Problem, Theta: np.ndarray) -> float:
     many = problem.penalty not in ("group", "maximum") and len(fusion_ties(problem)) > MOST_TIES
     if problem.penalty == "laplacian" or many:  # whose dual function is no ball, or takes too long to project upon
         return -np.inf
-    if problem.latent is not None:  # whose dual point is bounded from below besides
+    if problem.latent is not None or problem.present is not None:  # further conditions on the dual point
         return -np.inf
     weights = problem.weights[:, None, None]
     wanted = weights * (np.linalg.inv(Theta) - problem.S)
@@ -335,6 +413,8 @@ class Tally:
     problems: int = 0
     solves: int = 0
     converged: int = 0
+    not_converged: int = 0
+    """Solves of the default solver, without a limit on its iterations, that did not converge."""
     unbounded: int = 0
     """Problems too badly conditioned for bounds of our own."""
     seconds: float = 0.0
@@ -357,18 +437,33 @@ def ways(rng: np.random.Generator, n_ways: int) -> Iterator[dict[str, Any]]:
         }
         if way["max_iter"] is None and way["solver"] == "proximal_gradient":
             way["max_iter"] = MOST_STEPS
+        if way["solver"] == "auto" and rng.random() < 0.5:
+            way["out_of_core"] = True
         yield way
+
+
+@contextmanager
+def out_of_core(wanted: bool) -> Iterator[None]:
+    """Every group, however small, is solved without stored blocks, where the penalty permits that."""
+    before = config.BIG_BLOCK, config.BATCHED_BLOCK
+    if wanted:
+        config.BIG_BLOCK, config.BATCHED_BLOCK = 2, 1
+    try:
+        yield
+    finally:
+        config.BIG_BLOCK, config.BATCHED_BLOCK = before
 
 
 def check(problem: Problem, rng: np.random.Generator, n_ways: int) -> Tally:
     """Solve one problem in several ways and compare."""
     tally, found = Tally(problems=1), []
     for way in ways(rng, n_ways):
+        options = {name: value for name, value in way.items() if name != "out_of_core"}
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), problem.source() as S, out_of_core("out_of_core" in way):
                 warnings.simplefilter("error", RuntimeWarning)
                 warnings.simplefilter("ignore", jgl.ConvergenceWarning)
-                solution = jgl.solve(problem.S, problem.lambda1, problem.lambda2, **problem.keywords, **way)
+                solution = jgl.solve(S, problem.lambda1, problem.lambda2, **problem.keywords, **options)
         except ValueError as refusal:  # one clear sentence is an answer
             if not str(refusal).rstrip().endswith("."):
                 tally.violations.append(f"{way}: {refusal!r}")
@@ -378,6 +473,10 @@ def check(problem: Problem, rng: np.random.Generator, n_ways: int) -> Tally:
             continue
         tally.solves += 1
         tally.converged += solution.status.converged
+        if way["solver"] == "auto" and way.get("max_iter") is None and not solution.status.converged:
+            tally.not_converged += 1
+            if not problem.ill_conditioned and way["tol"] >= 1e-6:
+                tally.violations.append(f"{way}: {solution.status}")
         found.append((way, solution, np.stack([Theta.toarray() for Theta in solution.precision])))
     if found:
         tally.violations += _disagreements(problem, found, tally)
@@ -392,7 +491,8 @@ def _disagreements(problem: Problem, found: list[tuple[dict, jgl.Solution, np.nd
     tally.unbounded += not np.isfinite(room)
     upper, lower = values[best] + room, lower_bound(problem, found[best][2]) - room
     most_present = max(solution.certificate.edges_present for _, solution, _ in found)
-    total = problem.S.shape[0] * problem.S.shape[1] * (problem.S.shape[1] - 1) // 2
+    sizes = problem.has_pair.sum(axis=(1, 2))  # squares of the numbers of variables
+    total = int((sizes - np.sqrt(sizes)).sum()) // 2
     for (way, solution, Theta), value in zip(found, values, strict=True):
         proof = solution.certificate
         if not np.isfinite(value):
@@ -420,7 +520,8 @@ def _wrong_claims(
     gap = tight.certificate.gap / max(1e-300, abs(tight.objective))
     if gap < 1e-8 and list(_against(near, way, solution)):
         # Entries as small as the root of the gap may be zero there: a solution that is tight beyond doubt decides.
-        exact = jgl.solve(problem.S, problem.lambda1, problem.lambda2, tol=1e-13, **problem.keywords)
+        with problem.source() as S:
+            exact = jgl.solve(S, problem.lambda1, problem.lambda2, tol=1e-13, **problem.keywords)
         yield from _against(np.stack([Theta.toarray() for Theta in exact.precision]), way, solution)
     claims = solution.edge_clusters
     if claims is None:
@@ -545,16 +646,25 @@ def main(arguments: list[str] | None = None) -> int:
     tallies = (
         run(seed, penalties, **limits) if alone else run_on_processes(options.processes, seed, penalties, **limits)
     )
-    columns = ("problems", "solves", "converged", "no bound", "violations", "seconds")
-    print(f"{'family':<18}{'penalty':<12}" + "".join(f"{name:>11}" for name in columns))
+    columns = ("problems", "solves", "converged", "default not", "no bound", "violations", "seconds")
+    print(f"{'family':<18}{'penalty':<12}" + "".join(f"{name:>12}" for name in columns))
+    families: dict[str, Tally] = {}
     for (family, penalty), t in sorted(tallies.items()):
-        counts = (t.problems, t.solves, t.converged, t.unbounded, len(t.violations), round(t.seconds, 1))
-        print(f"{family:<18}{penalty:<12}" + "".join(f"{count:>11}" for count in counts))
+        print(f"{family:<18}{penalty:<12}" + _counts(t))
+        families.setdefault(family, Tally()).add(t)
+    for family, t in families.items():
+        name = f"{family} (ill-conditioned)" if family in ILL_CONDITIONED else family
+        print(f"{name:<30}" + _counts(t))
     wrong = [text for tally in tallies.values() for text in tally.violations]
     total = sum(t.problems for t in tallies.values()), sum(t.solves for t in tallies.values())
     print(f"{total[0]} problems, {total[1]} solves, {len(wrong)} violations")
     print("\n".join(f"  seed {seed}, {text}" for text in wrong[:50]))
     return int(bool(wrong))
+
+
+def _counts(t: Tally) -> str:
+    counts = (t.problems, t.solves, t.converged, t.not_converged, t.unbounded, len(t.violations), round(t.seconds, 1))
+    return "".join(f"{count:>12}" for count in counts)
 
 
 if __name__ == "__main__":

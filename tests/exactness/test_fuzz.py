@@ -73,3 +73,47 @@ def test_proximal_operators_of_the_script_minimise(penalty):
         for _ in range(200):
             other = found + 10.0 ** rng.uniform(-4, 0) * rng.standard_normal(x.shape)
             assert 0.5 * ((other - x) ** 2).sum() + value(other, l1, l2).sum() >= best - 1e-12
+
+
+def test_a_default_solve_that_does_not_converge_is_a_violation_outside_ill_conditioned_families(monkeypatch):
+    honest = jgl.solve
+
+    def stop(*arguments, **options):
+        solution = honest(*arguments, **options)
+        return replace(solution, status=replace(solution.status, converged=False))
+
+    monkeypatch.setattr(fuzz.jgl, "solve", stop)
+    families = dict.fromkeys(fuzz.FAMILIES, 0)
+    for number, family in enumerate(fuzz.FAMILIES):
+        rng = np.random.default_rng([7, number])
+        tally = fuzz.check(replace(fuzz.draw(family, "group", rng), latent=None), rng, 6)
+        families[family] = sum("Stopped" in text or "Converged" in text for text in tally.violations)
+        assert tally.not_converged > 0
+    assert families["plain"] > 0 == families["near singular"] == families["wild scales"]
+
+
+def test_a_warning_of_numpy_is_a_violation(monkeypatch):
+    def warn(*arguments, **options):
+        return np.log(np.zeros(1))
+
+    monkeypatch.setattr(fuzz.jgl, "solve", warn)
+    assert all("divide by zero" in text for text in violations(fuzz.run(7, ["group"], n_problems=1, seconds=5.0)))
+    assert violations(fuzz.run(7, ["group"], n_problems=1, seconds=5.0))
+
+
+@pytest.mark.parametrize("storage", fuzz.STORAGES)
+def test_storages_hold_the_covariances_that_are_checked(storage):
+    problem = replace(fuzz.draw("plain", "group", np.random.default_rng(1)), storage=storage)
+    with problem.source() as S:
+        source = jgl.DenseCovariance(S) if storage == "dense" else S
+        p = problem.S.shape[1]
+        for k, matrix in enumerate(problem.S):
+            assert np.allclose(source.block(k, np.arange(p)), matrix, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("penalty", ["group", "maximum", "fused", "chain", "laplacian"])
+def test_objectives_with_absent_variables_are_those_of_the_package(penalty):
+    rng = np.random.default_rng(3)
+    problems = (fuzz.draw("absent variables", penalty, rng) for _ in range(100))
+    problem = next(problem for problem in problems if (~problem.present).sum() > 2)
+    assert fuzz.check(problem, rng, 2).violations == []

@@ -10,6 +10,7 @@ import pytest
 import jointglasso as jgl
 from bank import from_samples
 from jointglasso.engine.execute import SOLVERS
+from jointglasso.engine.recession import is_unbounded
 
 S = from_samples(2, 6, 30, seed=4, common=1.0)
 BASE = jgl.solve(S, 0.2, 0.1, tol=1e-10)
@@ -105,6 +106,87 @@ def test_a_null_vector_of_all_classes_is_named_where_only_differences_are_penali
 def test_two_variables_that_are_proportional_in_every_class_have_no_minimum_without_lambda1():
     """The factors differ, so that no null vector is common; compared diagonals make the minimum exist."""
     S = [np.outer(x, x) for x in ([1.0, 1.0], [1.0, 2.0])]
-    with pytest.raises(jgl.InputError, match="on 2 variables their covariance matrices have rank 1 together"):
+    with pytest.raises(jgl.InputError, match="singular in directions that share them, so the objective has no minimum"):
         jgl.solve(S, 0.0, 0.3, penalty="fused")
     assert jgl.solve(S, 0.0, 0.3, penalty="fused", fuse_diagonal=True).status
+
+
+def directions_that_differ_on_the_diagonal_only(seed):
+    """Two semidefinite matrices (4, 4) of rank two with equal entries off the diagonal, and different null spaces."""
+    rng = np.random.default_rng(seed)
+    V, above = rng.standard_normal((4, 2)), np.triu_indices(4, 1)
+    target = (V @ V.T)[above]
+    turned = V + 0.5 * rng.standard_normal((4, 2))
+    for _ in range(100):  # Gauss-Newton: eight unknowns, six equations
+        residual = (turned @ turned.T)[above] - target
+        slope = np.zeros((6, 4, 2))
+        for e, (i, j) in enumerate(zip(*above, strict=True)):
+            slope[e, i], slope[e, j] = turned[j], turned[i]
+        turned = turned - (np.linalg.pinv(slope.reshape(6, 8)) @ residual).reshape(4, 2)
+    return V @ V.T, turned @ turned.T
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+@pytest.mark.parametrize("screening", ["dynamic", "none"])
+def test_directions_over_four_variables_without_a_common_null_vector_have_no_minimum(seed, screening):
+    directions = directions_that_differ_on_the_diagonal_only(seed)
+    assert np.allclose(*(D - np.diag(np.diag(D)) for D in directions), atol=1e-12)
+    S = [np.eye(4) - D @ np.linalg.pinv(D, rcond=1e-9) for D in directions]
+    assert np.linalg.matrix_rank(sum(S)) == 4
+    S = [0.5 * (matrix + matrix.T) for matrix in S]
+    with pytest.raises(jgl.InputError, match="singular in directions that share them"):
+        jgl.solve(S, 0.0, 0.3, penalty="fused", screening=screening)
+    graph = [(0, 1)]  # of which the third class is no part
+    with pytest.raises(jgl.InputError, match="singular in directions that share them"):
+        jgl.solve([*S, np.eye(4)], 0.0, 0.3, penalty="graph", class_graph=graph, screening=screening)
+    # Compared diagonals, a forbidden pair and a class of full rank each end the decrease.
+    off_diagonal, nothing = ~np.eye(4, dtype=bool), np.zeros((4, 4), dtype=bool)
+    forbidden = nothing.copy()
+    forbidden[0, 1] = forbidden[1, 0] = True
+    assert is_unbounded(np.stack(S), off_diagonal, nothing) is True
+    assert is_unbounded(np.stack(S), np.ones((4, 4), dtype=bool), nothing) is False
+    assert is_unbounded(np.stack(S), off_diagonal & ~forbidden, forbidden) is False
+    assert is_unbounded(np.stack([*S, np.eye(4)]), off_diagonal, nothing) is False
+
+
+def test_weights_that_spread_over_decades():
+    """One step parameter of ADMM for all classes ended at a gap of 6e-2."""
+    rng = np.random.default_rng([32, 9])
+    n_classes, p = int(rng.integers(2, 5)), int(rng.integers(3, 9))
+    n = int(rng.integers(p + 1, 4 * p))
+    X = rng.standard_normal((n_classes, n, p)) + rng.uniform(0, 1.5) * rng.standard_normal((n_classes, n, 1))
+    weights = 10.0 ** rng.uniform(-6, 5, n_classes)
+    scale = np.exp(np.log(weights).mean()) if rng.random() < 0.5 else np.median(weights)
+    lambdas = scale * 10 ** rng.uniform(-2, 0), scale * 10 ** rng.uniform(-2, 1)
+    S = np.einsum("kni,knj->kij", X, X) / n
+    assert jgl.solve(S, *lambdas, penalty="laplacian", weights=weights).status
+
+
+def singular_problem(number):
+    """The problem of this number in a series: classes of fewer samples than variables, which are few."""
+    rng = np.random.default_rng(1)
+    for _ in range(number + 1):
+        n_classes, p, fused = int(rng.integers(2, 4)), int(rng.integers(2, 9)), bool(rng.random() < 0.4)
+        penalty = ["fused", "chain"][rng.integers(2)]
+        X = [rng.standard_normal((int(rng.integers(1, p + 1)), p)) for _ in range(n_classes)]
+        X = [x.round() for x in X] if rng.random() < 0.2 else X
+        S = np.stack([x.T @ x / len(x) for x in X])
+        lambda2 = 10.0 ** rng.uniform(-1, 1) if (np.einsum("kii->ki", S) > 0.0).all() else 0.0
+    return S, lambda2, {"penalty": penalty, "fuse_diagonal": fused}
+
+
+@pytest.mark.parametrize("number", [56, pytest.param(353, marks=pytest.mark.slow)])
+def test_a_minimum_without_lambda1_far_from_the_start_is_reached(number):
+    """Entries of Theta of a hundred and more at variances of one: ADMM has to go on while it improves."""
+    S, lambda2, options = singular_problem(number)
+    assert jgl.solve(S, 0.0, lambda2, **options).status
+
+
+def test_weights_that_limit_the_accuracy_are_named():
+    x = np.random.default_rng(0).standard_normal((2, 3, 6))
+    S, weights = np.einsum("kni,knj->kij", x, x) / 3, [1e-6, 1e4]
+    with pytest.warns(jgl.ConvergenceWarning, match=r"class weights differ by a factor of 1e\+10"):
+        assert not jgl.solve(S, 1e-3, 1e-3, penalty="fused", weights=weights, max_iter=2).status
+    with pytest.warns(jgl.ConvergenceWarning) as caught:
+        assert not jgl.solve(S, 1e-3, 1e-3, penalty="fused", max_iter=2).status
+    assert "weights" not in str(caught[0].message)

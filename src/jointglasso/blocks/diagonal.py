@@ -73,11 +73,10 @@ class FusedDiagonal:
 def shrunk_diagonal(
     system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float, point: FloatArray, step: FloatArray
 ) -> FloatArray:
-    """(M,): proximal step of the diagonal penalties from `point`, with step length (G,) of each group."""
-    length = step[system.block_group[system.diagonal_block]]
-    shrunk = point - diagonal_penalty * length
+    """(M,): proximal step of the diagonal penalties from `point`, with step length (M,) of each entry."""
+    shrunk = point - diagonal_penalty * step
     fused = FusedDiagonal.of(system, penalty)
-    return shrunk if fused is None else fused.update(1.0 / length, shrunk / length)
+    return shrunk if fused is None else fused.update(1.0 / step, shrunk / step)
 
 
 def variance_without_edges(system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float) -> FloatArray:

@@ -296,12 +296,11 @@ def no_minimum(class_name: str) -> InputError:
     )
 
 
-def no_common_minimum(class_names: Sequence[str], rank: int, size: int) -> InputError:
-    """Build the error for a null vector common to classes of which only differences are penalised."""
+def no_common_minimum(class_names: Sequence[str], reason: str) -> InputError:
+    """Build the error for directions that cost nothing if only differences between classes are penalised."""
     return InputError(
-        f"With lambda1 = 0 only differences between the classes {', '.join(class_names)} are penalised, and on {size} "
-        f"variables their covariance matrices have rank {rank} together, so the objective has no minimum: set lambda1 "
-        "above 0, or take fewer variables.",
+        f"With lambda1 = 0 only differences between the classes {', '.join(class_names)} are penalised, and {reason}, "
+        "so the objective has no minimum: set lambda1 above 0, or take fewer variables.",
         "lambda1",
     )
 

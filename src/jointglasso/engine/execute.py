@@ -240,7 +240,9 @@ def solve_problem(
         objective=final.certificate.objective,
         certificate=final.certificate,
         partition=screen.partition,
-        status=status_of(final.certificate, final.n_iter, {o.stopped_by for o in final.outcomes}, options),
+        status=status_of(
+            final.certificate, final.n_iter, {o.stopped_by for o in final.outcomes}, options, problem.weights
+        ),
         n_iter=final.n_iter,
         timings=clock.read(),
         history=History(options.control.history),

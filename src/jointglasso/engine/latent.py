@@ -93,7 +93,7 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Runn
         objective=certificate.objective,
         certificate=certificate,
         partition=Partition(labels, coupled),
-        status=status_of(certificate, n_iter, {ended}, options),
+        status=status_of(certificate, n_iter, {ended}, options, problem.weights),
         n_iter=n_iter,
         timings=clock.read(),
         history=History(history),

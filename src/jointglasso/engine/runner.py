@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jointglasso._threads import cores_here
+from jointglasso._typing import FloatArray
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
 from jointglasso.engine.memory import UNLIMITED, MemoryPlan, kept_in_memory
@@ -151,6 +152,10 @@ class GroupRunner:
         return outcome
 
 
+#: Ratio of the largest to the smallest class weight above which it is named as what limits the accuracy.
+_SPREAD_WEIGHTS = 1e6
+
+
 def _remedies() -> dict[str, str]:
     go_on = "Solve again with warm_start=this solution to go on."
     tol, max_iter = argument("tol"), argument("max_iter")
@@ -166,8 +171,10 @@ def _remedies() -> dict[str, str]:
     }
 
 
-def status_of(certificate: Certificate, n_iter: int, ended: Collection[str], options: RunnerOptions) -> Status:
-    """The status of a solve, from the stopping reasons of its tasks."""
+def status_of(
+    certificate: Certificate, n_iter: int, ended: Collection[str], options: RunnerOptions, weights: FloatArray
+) -> Status:
+    """The status of a solve, from the stopping reasons of its tasks; `weights` (K,) are those of the classes."""
     reached = f"relative duality gap {certificate.relative_gap:.1e}, tolerance {options.tol:.1e}"
     if certificate.relative_gap <= options.tol:
         return Status(True, f"Converged after {n_iter} iterations: {reached}.", code="converged")
@@ -177,4 +184,10 @@ def status_of(certificate: Certificate, n_iter: int, ended: Collection[str], opt
     if why == "tolerance" and certificate.relative(computed) <= options.tol:
         why = "rounding"  # the solver reached the tolerance, but rounding errors exceed it
     code = "paper_rule" if why == "paper's rule" else why
-    return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", remedies[why], code)
+    remedy, ratio = remedies[why], weights.max() / weights.min()
+    if why in ("max_iter", "rounding") and ratio > _SPREAD_WEIGHTS:
+        remedy += (
+            f" The class weights differ by a factor of {ratio:.0e}, and what acts on a class is the penalty divided by "
+            "its weight: weights closer to each other make the problem better conditioned."
+        )
+    return Status(False, f"Stopped by {why} after {n_iter} iterations: {reached}.", remedy, code)

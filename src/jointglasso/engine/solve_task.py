@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.data.checks import indefinite_start, no_common_minimum, no_minimum, not_semidefinite, semidefinite
@@ -20,6 +21,7 @@ from jointglasso.duality import bound_groups, certified_edges, unpenalised_entri
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS, certified_equalities
 from jointglasso.engine.executors import TaskProgress, no_progress
+from jointglasso.engine.recession import is_unbounded
 from jointglasso.engine.recheck import ScreeningCheck, certify_screening, edge_gaps, prove_edges
 from jointglasso.engine.solve_big_task import is_big, rebuild_big, solve_big_task
 from jointglasso.engine.task_result import (
@@ -31,6 +33,7 @@ from jointglasso.engine.task_result import (
     without_forbidden,
 )
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
+from jointglasso.penalties.base import Coupling
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solvers import SolverResult, SolverTask
@@ -231,31 +234,47 @@ def require_minimum(problem: JointProblem, system: BlockSystem) -> None:
 
 
 def _require_definite_together(problem: JointProblem, system: BlockSystem) -> None:
-    """Refuse a null vector v common to all S_k of a group: with lambda1 = 0 adding ``t v v'`` to every Theta_k is free.
+    """Refuse groups whose objective decreases without end along matrices that differ in no penalised entry.
 
-    Differences between classes are all that is penalised, and they do not change (theory, theorem P2). Groups with
-    forbidden pairs are not checked: the direction may be forbidden.
+    Differences between classes are all that is penalised, and they do not change (theory, theorem P2). Groups whose
+    classes have different variables are not checked.
     """
-    if len(system.forbidden):
-        return
+    coupling = cast(Coupling, problem.penalty.coupling)
+    component = coupling.parts.argmax(axis=1)  # the first class of each component of the class graph
     for group in range(system.n_groups):
-        blocks = np.flatnonzero(system.block_group == group)
-        b = int(system.size[blocks[0]])
-        members = [system.members[system.member_start[n] : system.member_start[n + 1]] for n in blocks]
-        if b < 2 or not all(np.array_equal(members[0], one) for one in members[1:]):
+        in_group = np.flatnonzero(system.block_group == group)
+        members = [system.members[system.member_start[n] : system.member_start[n + 1]] for n in in_group]
+        if len(members[0]) < 2 or not all(np.array_equal(members[0], one) for one in members[1:]):
             continue
-        matrices = [system.S[system.offset[n] : system.offset[n + 1]].reshape(b, b) for n in blocks]
-        # A sum of semidefinite matrices has their common null space; scaled, its rank does not depend on the units.
-        scale = np.sqrt(np.diagonal(matrices[0]))
-        scaled = [S / scale / scale[:, None] for S in matrices]
-        rank = np.linalg.matrix_rank(np.sum([S / np.diagonal(S).max() for S in scaled], axis=0), hermitian=True)
-        # Two variables with correlation 1 (or -1) in all classes: diagonals that differ make the null vectors differ.
-        correlation = np.mean([S / np.sqrt(np.outer(np.diagonal(S), np.diagonal(S))) for S in scaled], axis=0)
-        perfect = np.abs(correlation[np.triu_indices(b, 1)]).max() >= 1.0 - 1e-12
-        paired = perfect and problem.penalty.fused_diagonal_penalty is None
-        if rank < b or paired:
+        penalised, forbidden = _difference_masks(problem, system, int(in_group[0]))
+        for number in np.unique(component[system.block_class[in_group]]):
+            blocks = in_group[component[system.block_class[in_group]] == number]
+            b = len(members[0])
+            S = np.stack([system.S[system.offset[n] : system.offset[n + 1]].reshape(b, b) for n in blocks])
+            scale = np.sqrt(np.einsum("kii->i", S))  # one for all classes, so that equal entries remain equal
+            S = S / scale / scale[:, None]
             names = [problem.source.class_names[k] for k in system.block_class[blocks]]
-            raise no_common_minimum(names, *((int(rank), b) if rank < b else (1, 2)))
+            # A sum of semidefinite matrices has their common null space.
+            common = np.sum([matrix / np.diagonal(matrix).max() for matrix in S], axis=0)
+            rank = int(np.linalg.matrix_rank(common, hermitian=True))
+            if rank < b and not forbidden.any():
+                raise no_common_minimum(names, f"on {b} variables their covariance matrices have rank {rank} together")
+            if is_unbounded(S, penalised, forbidden):
+                raise no_common_minimum(names, "their covariance matrices are singular in directions that share them")
+
+
+def _difference_masks(problem: JointProblem, system: BlockSystem, block: int) -> tuple[BoolArray, BoolArray]:
+    """(b, b), (b, b): entries of a block whose differences between classes are penalised, and forbidden entries."""
+    b, first = int(system.size[block]), int(system.offset[block])
+    penalised, forbidden = np.zeros((b, b), dtype=bool), np.zeros((b, b), dtype=bool)
+    entries = np.flatnonzero(system.entry_block == block)
+    if len(system.pair_factor):
+        entries = entries[system.entry_factor[entries] > 0.0]
+    for positions in (system.upper[entries], system.lower[entries]):
+        penalised.flat[positions - first] = True
+    forbidden.flat[system.forbidden[system.forbidden_block == block] - first] = True
+    np.fill_diagonal(penalised, problem.penalty.fused_diagonal_penalty is not None)
+    return penalised, forbidden
 
 
 def _require_definite(problem: JointProblem, system: BlockSystem, members: IntArray) -> None:

@@ -49,8 +49,8 @@ class ADMM:
     Parameters
     ----------
     rho : float, optional
-        Step parameter. By default it starts, for each independent group, at the squared mean variance, the scale of the
-        likelihood's curvature, which makes it invariant to the units of the data.
+        Step parameter. By default it starts, for each independent group, at the squared mean variance times the weight
+        of the class, the scale of the likelihood's curvature, which makes it invariant to the units of the data.
     adapt_rho : bool, default True
         Double or halve rho of a group while its primal and dual residuals are out of balance.
     relaxation : float, default 1.6
@@ -143,7 +143,10 @@ class _AdmmIteration(IterativeMethod["_AdmmState", Evaluated]):
 
 @dataclass(kw_only=True)
 class _AdmmState(State):
-    """Iterates Theta, Y and U in flat storage, and rho (G,) of each group."""
+    """Iterates Theta, Y and U in flat storage, and rho (B,) of each block.
+
+    Those of a group differ only if its classes have different weights, and so likelihoods of different curvature.
+    """
 
     task: SolverTask
     workers: Workers
@@ -155,17 +158,12 @@ class _AdmmState(State):
 
     @classmethod
     def begin(cls, task: SolverTask, rho: float | None, workers: Workers, with_dual: bool) -> _AdmmState:
-        system = task.system
-        if rho is None:
-            variance = system.optimal_variance(task.diagonal_penalty)
-            group = system.block_group[system.diagonal_block]
-            mean = np.bincount(group, variance) / np.bincount(group)
-            weight = np.bincount(system.block_group, system.block_weight) / np.bincount(system.block_group)
-            start_rho = weight * mean**2
-        else:
-            start_rho = np.full(system.n_groups, float(rho))
-        Y = task.start.copy()
-        U = _dual_of_start(task, start_rho) if with_dual else np.zeros_like(Y)
+        system, Y = task.system, task.start.copy()
+        factor = factorize(system, Y) if with_dual else None
+        start_rho = _start_rho(task, factor) if rho is None else np.full(system.n_blocks, float(rho))
+        # At the solution Theta = Y, and Eq. (10) reads ``rho U = w (Theta^{-1} - S)``.
+        scale = np.repeat(system.block_weight / start_rho, system.size**2)
+        U = np.zeros_like(Y) if factor is None else scale * (factor.inverse - system.S)
         return cls(task=task, workers=workers, Theta=Y, Y=Y, U=U, rho=start_rho, Y_before=Y)
 
     @property
@@ -176,7 +174,7 @@ class _AdmmState(State):
         """Solve Eq. (10), ``w Theta^{-1} = w S + rho (Theta - Y + U)``, in every block; return the objective."""
         system = self.system
         self.Theta = np.empty_like(self.Y)
-        rho, weight = self.rho[system.block_group], system.block_weight
+        rho, weight = self.rho, system.block_weight
         logdet = np.empty(system.n_blocks)
 
         def update(stack: tuple[slice, list[FloatArray]]) -> None:
@@ -199,9 +197,16 @@ class _AdmmState(State):
         self.relaxed = relaxed
         point = relaxed + self.U
         step = 1.0 / self.rho
-        pair_step = step[system.pair_group]
-        entries = task.penalty.prox(system.gather(point), pair_step, system.entries(task.penalty))
-        diagonal = shrunk_diagonal(system, task.penalty, task.diagonal_penalty, point[system.diagonal], step)
+        group_rho = np.zeros(system.n_groups)
+        group_rho[system.block_group] = self.rho
+        if (self.rho == group_rho[system.block_group]).all():
+            pair_step = (1.0 / group_rho)[system.pair_group]
+            entries = task.penalty.prox(system.gather(point), pair_step, system.entries(task.penalty))
+        else:
+            rho = self.rho[system.entry_block]
+            entries = task.penalty.update(rho, rho * system.gather(point), system.entries(task.penalty))
+        length = step[system.diagonal_block]
+        diagonal = shrunk_diagonal(system, task.penalty, task.diagonal_penalty, point[system.diagonal], length)
         self.Y_before = self.Y
         self.Y = system.scatter(entries, np.maximum(diagonal, 0.0))
 
@@ -223,7 +228,7 @@ class _AdmmState(State):
         dual = norm(self.Y - self.Y_before) / np.maximum(norm(self.U), 1e-300)
         factor = np.where(primal > 5.0 * dual, 2.0, np.where(dual > 5.0 * primal, 0.5, 1.0))
         factor[np.maximum(primal, dual) < 1e-14] = 1.0
-        self.rho = self.rho * factor
+        self.rho = self.rho * factor[self.system.block_group]
         self.U /= np.repeat(factor[self.system.block_group], self.system.size**2)
 
     def _group_norm(self, flat: FloatArray) -> FloatArray:
@@ -255,12 +260,18 @@ def _stacks(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, li
                 yield slice(blocks.start + m, blocks.start + m + 1), [stack[m : m + 1] for stack in stacks]
 
 
-def _dual_of_start(task: SolverTask, rho: FloatArray) -> FloatArray:
-    """Scaled dual variable U of a starting point if it were the solution.
+def _start_rho(task: SolverTask, factor: Factorization | None) -> FloatArray:
+    """(B,): curvature of the likelihood, the class weight times the square of the geometric mean eigenvalue of W.
 
-    Where Theta = Y, Eq. (10) reads ``rho U = w (Theta^{-1} - S)``.
+    W is the inverse of a warm start with this factorization; otherwise its diagonal is known and its mean is taken. The
+    blocks of a group have one value, unless classes have different weights.
     """
     system = task.system
-    inverse = factorize(system, task.start).inverse
-    scale = np.repeat(system.block_weight / rho[system.block_group], system.size**2)
-    return np.asarray(scale * (inverse - system.S))
+    equal = (system.block_weight == system.block_weight[:1]).all()
+    level = system.block_group if equal else np.arange(system.n_blocks)
+    size = np.bincount(level, system.size)
+    if factor is None:
+        mean = np.bincount(level[system.diagonal_block], system.optimal_variance(task.diagonal_penalty)) / size
+    else:
+        mean = np.exp(-np.bincount(level, factor.logdet) / size)
+    return np.asarray(system.block_weight * (mean**2)[level])

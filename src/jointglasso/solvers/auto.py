@@ -31,6 +31,9 @@ from jointglasso.solvers.small_groups import dense_groups, extract_group
 #: Maximal number of outer iterations over the diagonal of W for a fused diagonal: those that converge need fewer.
 _DIAGONALS = 8
 
+#: Rounds of ADMM on groups that other methods leave above their limits.
+_ADMM_ROUNDS = 5
+
 #: Relative gap above which a failure of Newton's method is not attributed to rounding.
 _ROUNDING_GAP = 1e-10
 
@@ -214,26 +217,56 @@ class _NewtonOnGroups(_PerGroup):
 
 
 class _AdmmOnGroups(_PerGroup):
-    """ADMM, the last resort: slow, but reliable in groups so badly conditioned that other methods fail."""
+    """ADMM, the last resort: slow, but reliable in groups so badly conditioned that other methods fail.
+
+    Repeated for groups whose limit has decreased with the objective, and for small ones that still improve.
+    """
+
+    def __init__(self, task: SolverTask, methods: Any) -> None:
+        super().__init__(task, methods)
+        self.gap = self.objective = np.full(task.system.n_groups, np.inf)
+        self.n_rounds, self.cut_short = 0, False
 
     def suitable(self) -> BoolArray:
         bounds, task = self.best.bounds, self.task
         rounding = bounds.gap <= _ROUNDING_GAP * (task.unit + np.abs(bounds.objective))
         return np.asarray(~rounding | uses_faces(task))
 
+    def step(self, state: State) -> State:
+        state = super().step(state)
+        if state.ended and self.cut_short:
+            state.ended = "max_iter"
+        return state
+
+    def _todo(self) -> BoolArray:
+        if self.n_rounds >= _ADMM_ROUNDS:
+            return np.zeros(self.task.system.n_groups, dtype=bool)
+        bounds = self.best.bounds
+        improving = (bounds.gap < 0.5 * self.gap) | (np.isinf(bounds.gap) & (bounds.objective < self.objective))
+        improving &= (self.task.system.largest_block <= config.LARGE) & uses_faces(self.task)
+        repeat = (self.best.limits < 0.99 * self.limits) | (improving & (self.n_rounds > 0))
+        return np.asarray(self.best.unsolved & self.suitable() & repeat)
+
     def improve(self, todo: BoolArray) -> int:
         task, best, groups = self.task, self.best, np.flatnonzero(todo).tolist()
         n_threads, max_iter = task.n_threads if len(groups) == 1 else 1, _admm_iterations(task)
+        faces = uses_faces(task)
+        warm = task.warm or self.n_rounds > 0 or not faces
+        self.gap, self.objective = best.bounds.gap.copy(), best.bounds.objective.copy()
 
         def solve(group: int) -> tuple[Any, SolverResult]:
             subtask, positions = extract_group(task, best.theta, group, self.limits, max_iter)
-            return positions, ADMM().solve(replace(subtask, n_threads=n_threads, warm=True))
+            return positions, ADMM().solve(replace(subtask, n_threads=n_threads, warm=warm))
 
         # Several groups share the cores; a single group uses all of them.
         results = Workers(task.n_threads if len(groups) > 1 else 1).map(solve, groups)
         for group, (positions, result) in zip(groups, results, strict=True):
             best.update_group(group, positions, result.theta, result.bounds)
             self.methods[group] = "admm"
+            self.cut_short |= faces and result.stopped_by == "max_iter"
+            if faces and np.isfinite(best.bounds.gap[group]):
+                step_on_face(best, group)
+        self.n_rounds += 1
         return max(result.n_iter for _, result in results)
 
 

@@ -277,8 +277,9 @@ class BestSoFar:
         self._bounds = DualityGap(objective, gap, np.where(positions, new.dual, old.dual), factor)
 
     def update_group(self, group: int, positions: Any, theta: FloatArray, bounds: DualityGap) -> None:
-        """Adopt another point of one group if its gap is smaller."""
-        if bounds.gap[0] < self.bounds.gap[group]:
+        """Adopt another point of one group if its gap is smaller; of two without a finite gap the smaller objective."""
+        gap, objective = self.bounds.gap[group], self.bounds.objective[group]
+        if bounds.gap[0] < gap or (np.isinf(gap) and bounds.objective[0] < objective):
             self.theta[positions] = theta
             self._bounds = self.bounds.with_group(group, self.task.system.block_group == group, positions, bounds)
 

@@ -146,10 +146,8 @@ class _ProximalState(State):
         point = self.theta - np.repeat(self.length[system.block_group], system.size**2) * gradient
         step = self.length[system.pair_group]
         entries = task.penalty.prox(system.gather(point), step, system.entries(task.penalty))
-        diagonal = point[system.diagonal]
-        return system.scatter(
-            entries, shrunk_diagonal(system, task.penalty, task.diagonal_penalty, diagonal, self.length)
-        )
+        diagonal, length = point[system.diagonal], self.length[system.block_group[system.diagonal_block]]
+        return system.scatter(entries, shrunk_diagonal(system, task.penalty, task.diagonal_penalty, diagonal, length))
 
     def _accept(
         self, trial: FloatArray, gradient: FloatArray, factor: Factorization, pending: BoolArray
