@@ -38,7 +38,7 @@ def p10000(settings: Settings) -> Result:
 def measure_large(settings: Settings) -> list[Row]:
     """One row for each design, seed, pair of penalties and number of classes."""
     p, (classes, n_iter, n_seeds) = settings.sized(
-        (400, ((2, 3), 3, 1)), (2000, ((2,), 3, 2)), (10_000, ((2, 4), 50, 1))
+        (400, ((2, 3), 3, 1)), (2000, ((2,), 3, 2)), (10_000, (tuple(range(2, 11)), 50, 1))
     )
     names = settings.penalties or settings.sized(("P3",), ("P3",), tuple(PAPER_LAMBDAS))
     size = (settings.n_variables or p, settings.classes or classes, names, n_iter, _budget(settings))
