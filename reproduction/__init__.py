@@ -33,7 +33,7 @@ EXPERIMENTS = {
         "figure-complexity": (
             "complexity", "figure_complexity", "Complexity of the three screening rules", "1 min", "3 min"
         ),
-        "p10000": ("large", "p10000", "Many variables: time of an iteration, complexity", "2 min", "hours, 10 GB"),
+        "p10000": ("large", "p10000", "Many variables: time of an iteration, complexity", "4 min", "hours, 10 GB"),
         "toy": ("toy", "toy", "The toy example: only hybrid thresholding splits", "seconds", "seconds"),
         "uniform-drawback": (
             "uniform", "uniform_drawback", "The drawback of uniform thresholding", "seconds", "seconds"

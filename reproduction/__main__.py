@@ -72,7 +72,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "iterations in p10000, of the default on a setting of real data (which keeps the gap that it has).",
 )
 @click.pass_obj
-def main(session: Session, what: tuple[str, ...], out: Path, **options: Any) -> None:
+def main(session: Session, /, what: tuple[str, ...], out: Path, **options: Any) -> None:
     """Run experiments of the paper, or all of them, and say whether their claims hold.
 
     Writes the data (CSV), figures (PNG, SVG) and a page (Markdown) into a folder. Without --data the experiments on

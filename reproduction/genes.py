@@ -47,7 +47,7 @@ def measure_genes(settings: Settings) -> tuple[list[Row], list[JointNetworks]]:
     solved = [(number, solve_setting(settings, number)[0]) for number in range(len(SETTINGS))]
     networks = [shown_networks(solution) for _, solution in solved if solution is not None]
     rows = [_row(solution, number) for number, solution in solved if solution is not None]
-    return [row | _shown_edges(shown) for row, shown in zip(rows, networks, strict=True)], networks
+    return [{**row, **_shown_edges(shown)} for row, shown in zip(rows, networks, strict=True)], networks
 
 
 def shown_networks(solution: Solution) -> JointNetworks:

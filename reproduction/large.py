@@ -37,11 +37,10 @@ def p10000(settings: Settings) -> Result:
 
 def measure_large(settings: Settings) -> list[Row]:
     """One row for each design, seed, pair of penalties and number of classes."""
-    p, (classes, n_iter, n_seeds) = settings.sized(
-        (400, ((2, 3), 3, 1)), (2000, ((2,), 3, 2)), (10_000, ((2, 4), 50, 1))
-    )
+    p, n_iter, n_seeds = settings.sized((400, 3, 1), (2000, 3, 2), (10_000, 50, 1))
+    classes: tuple[int, ...] = settings.classes or settings.sized((2, 3), (2,), tuple(range(2, 11)))
     names = settings.penalties or settings.sized(("P3",), ("P3",), tuple(PAPER_LAMBDAS))
-    size = (settings.n_variables or p, settings.classes or classes, names, n_iter, _budget(settings))
+    size = (settings.n_variables or p, classes, names, n_iter, _budget(settings))
     tasks = [(design, seed, *size) for design, seed in product(DESIGNS, settings.seeds(n_seeds))]
     return [_with_one_rate(row) for rows in run_cases(large_rows, tasks, settings.workers) for row in rows]
 
