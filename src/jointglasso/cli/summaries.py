@@ -96,7 +96,11 @@ def describe_steps(networks: JointNetworks) -> str:
         return "Nothing changes from one window to the next."
     texts = [
         f"from {row.before} to {row.after} "
-        + (f"{row.changed:,} pairs ({row.certified:,} certified)" if what == "changed" else f"{row.size:.2f}")
+        + (
+            f"{row.changed:,} pairs ({row.certified:,} certified for the optimum)"
+            if what == "changed"
+            else f"{row.size:.2f}"
+        )
         for row in largest.itertuples()
     ]
-    return f"Most changes: {'; '.join(texts)}."
+    return f"Most changes of the estimates: {'; '.join(texts)}."

@@ -28,6 +28,7 @@ def tested_differences(data: Data) -> tuple[Inference | None, str]:
     Pearson's correlations are tested on normal scores: with them heavy tails make differences where there are none.
     """
     import jointglasso as jgl
+    from jointglasso.data.dependence import DependentSamplesWarning
 
     samples, association = data.samples, data.preparation["association"]
     missing = data.preparation.get("missing", "refuse")
@@ -47,7 +48,10 @@ def tested_differences(data: Data) -> tuple[Inference | None, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", jgl.InferenceWarning)
+            warnings.simplefilter("error", DependentSamplesWarning)
             used = "nonparanormal" if association == "pearson" else association
             return jgl.infer(samples, association=used, missing=missing), ""
+    except DependentSamplesWarning:
+        return None, "consecutive samples are alike, and tests take samples as independent"
     except InputError as error:
         return None, str(error).rstrip(".")

@@ -21,8 +21,8 @@ from jointglasso.screening.curve import drawn_covariances, reachable_floor
 from jointglasso.screening.pairs import known_pairs
 from jointglasso.selection.grids import of_problem
 
-#: Up to this number of variables every point is solved.
-_SMALL = 1000
+#: Up to this number of variables every point is solved, and each by its own scan of the covariances.
+SCANNED_ONCE = 1000
 
 #: Maximum number of pairs with a weighted covariance above lambda1 in a screening pass.
 _MAX_PAIRS = 20_000_000
@@ -36,12 +36,16 @@ _N_DRAWN = 200_000
 
 @contextmanager
 def scanned_once(source: CovarianceSource, options: dict[str, Any]) -> Iterator[None]:
-    """Scan the covariances once for all plans and solves inside the context (more than `_SMALL` variables).
+    """Scan the covariances once for all plans and solves inside the context (more than `SCANNED_ONCE` variables).
 
     The scan lists the pairs that fit into 5 % of the memory, `_MAX_LISTED` at most; penalties below the threshold that
     this implies scan again.
     """
-    if source.n_variables <= _SMALL or options.get("pair_weights") is not None or options.get("screening") == "none":
+    if (
+        source.n_variables <= SCANNED_ONCE
+        or options.get("pair_weights") is not None
+        or options.get("screening") == "none"
+    ):
         yield
         return
     memory_budget = options.get("max_memory") or available_memory() or np.inf
@@ -61,12 +65,27 @@ class Budget:
         self._max_seconds = max_seconds
         self._max_memory = options.get("max_memory")
         self._options = {name: options[name] for name in (*PROBLEM, "screening") if name in options}
-        self._drawn_maxima = self._draw_maxima() if source.n_variables > _SMALL else None
+        self._drawn_maxima = self._draw_maxima() if source.n_variables > SCANNED_ONCE else None
+        self._infeasible: dict[tuple[float, float], str] = {}
+        # Extreme ratios |x|_1 / |x|_2 of K values, at which support functions of dual balls are compared.
+        self._ratios = (1.0, source.n_classes**0.5) if options.get("penalty", "group") == "group" else (0.0, np.inf)
 
     def why_infeasible(self, lambda1: float, lambda2: float) -> str:
-        """Why the point cannot be solved; empty if it can."""
+        """Why the point cannot be solved; empty if it can.
+
+        Where the dual ball is inside that of an infeasible point, more pairs are outside: no plan is needed.
+        """
         if self._drawn_maxima is None:
             return ""
+        for point, reason in self._infeasible.items():
+            if all(_support(lambda1, lambda2, r) <= _support(*point, r) for r in self._ratios):
+                return reason
+        reason = self._planned(lambda1, lambda2)
+        if reason:
+            self._infeasible[lambda1, lambda2] = reason
+        return reason
+
+    def _planned(self, lambda1: float, lambda2: float) -> str:
         p = self._source.n_variables
         n_pairs = (1.0 - np.searchsorted(self._drawn_maxima, lambda1) / len(self._drawn_maxima)) * p * (p - 1) / 2
         if n_pairs > _MAX_PAIRS:
@@ -84,6 +103,11 @@ class Budget:
         source = self._source
         w = check_weights(self._options.get("weights"), source.class_names, source.sample_sizes)
         return np.sort(np.abs(drawn_covariances(source, w, _N_DRAWN)).max(axis=1))
+
+
+def _support(lambda1: float, lambda2: float, ratio: float) -> float:
+    """``lambda1 |x|_1 + lambda2 |x|_2``, for x with this ratio of norms, up to a factor."""
+    return lambda1 if np.isinf(ratio) else ratio * lambda1 + lambda2
 
 
 def describe_left_out(left_out: dict[tuple[float, float], str]) -> str:
