@@ -785,9 +785,9 @@ def test_points_weaker_than_an_infeasible_one_are_not_planned(source, monkeypatc
     monkeypatch.setattr(Budget, "_planned", lambda self, *point: planned.append(point) or "memory")
     budget = Budget(source, None, {})
     assert budget.why_infeasible(0.2, 0.2) == "memory"
-    assert budget.why_infeasible(0.35, 0.04) == "memory" and len(planned) == 2, "thresholds of common edges are larger"
+    assert budget.why_infeasible(0.25, 0.1) == "memory" and len(planned) == 2, "fewer pairs are above lambda1"
     assert budget.why_infeasible(0.15, 0.24) == "memory" and len(planned) == 2
-    assert budget.why_infeasible(0.15, 0.3) == "memory" and len(planned) == 3, "that of a single edge is larger"
+    assert budget.why_infeasible(0.15, 0.3) == "memory" and len(planned) == 3, "fewer pairs are outside the ball"
     fused = Budget(source, None, {"penalty": "fused"})
     fused.why_infeasible(0.2, 0.2)
     planned.clear()

@@ -67,18 +67,20 @@ class Budget:
         self._options = {name: options[name] for name in (*PROBLEM, "screening") if name in options}
         self._drawn_maxima = self._draw_maxima() if source.n_variables > SCANNED_ONCE else None
         self._infeasible: dict[tuple[float, float], str] = {}
-        # Extreme ratios |x|_1 / |x|_2 of K values, at which support functions of dual balls are compared.
-        self._ratios = (1.0, source.n_classes**0.5) if options.get("penalty", "group") == "group" else (0.0, np.inf)
+        self._is_group = options.get("penalty", "group") == "group"
 
     def why_infeasible(self, lambda1: float, lambda2: float) -> str:
         """Why the point cannot be solved; empty if it can.
 
-        Where the dual ball is inside that of an infeasible point, more pairs are outside: no plan is needed.
+        A point with no larger lambda1, and a dual ball inside that of an infeasible point, has more pairs above lambda1
+        and outside the ball: it needs no plan. The balls of group penalties are nested where lambda1 + lambda2 is not
+        larger either.
         """
         if self._drawn_maxima is None:
             return ""
-        for point, reason in self._infeasible.items():
-            if all(_support(lambda1, lambda2, r) <= _support(*point, r) for r in self._ratios):
+        for (first, second), reason in self._infeasible.items():
+            limit = first + second - lambda1 if self._is_group else second
+            if lambda1 <= first and lambda2 <= limit:
                 return reason
         reason = self._planned(lambda1, lambda2)
         if reason:
@@ -103,11 +105,6 @@ class Budget:
         source = self._source
         w = check_weights(self._options.get("weights"), source.class_names, source.sample_sizes)
         return np.sort(np.abs(drawn_covariances(source, w, _N_DRAWN)).max(axis=1))
-
-
-def _support(lambda1: float, lambda2: float, ratio: float) -> float:
-    """``lambda1 |x|_1 + lambda2 |x|_2``, for x with this ratio of norms, up to a factor."""
-    return lambda1 if np.isinf(ratio) else ratio * lambda1 + lambda2
 
 
 def describe_left_out(left_out: dict[tuple[float, float], str]) -> str:
