@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 import warnings
 from types import SimpleNamespace
 
@@ -235,7 +236,8 @@ def test_screen_tells_blocks_curve_and_plan(table, tmp_path):
 def test_screen_extrapolates_the_first_column_of_a_choice(each, expected, monkeypatch):
     """Points to come, folds and halves take as long as the last three; a slow column ends early, as a lower bound."""
     clock = [0.0]
-    monkeypatch.setattr("jointglasso.cli.screen.time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    module = sys.modules["jointglasso.cli.screen"]  # the attribute of this name is the command
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
 
     def select(samples, callback, max_seconds):
         for done, seconds in enumerate([0.2, 0.6, each, each, each], start=1):

@@ -617,7 +617,7 @@ def test_a_choice_goes_on_from_its_checkpoint(data, tmp_path, criterion, monkeyp
 def test_many_variables_are_planned_before_they_are_solved(monkeypatch):
     """The third of the points in memory, the rest left out, and the choice still made."""
     X, y = draw(chain(40), (60, 60))
-    monkeypatch.setattr("jointglasso.selection.budget._SMALL", 10)
+    monkeypatch.setattr("jointglasso.selection.budget.SCANNED_ONCE", 10)
     free = jgl.select(X, y)
     tight = jgl.select(X, y, max_memory=200_000.0)
     assert not free.left_out
