@@ -120,7 +120,7 @@ class SelectionProgress:
     >>> stages = set()
     >>> chosen = jgl.select(X, y, callback=lambda progress: stages.add(progress.stage))
     >>> sorted(stages)
-    ['estimating the values', 'first column', 'held-out likelihood of the values', 'other columns', 'refining']
+    ['estimating the values', 'first column', 'held-out likelihood of the values', 'other columns']
     """
 
     stage: str
