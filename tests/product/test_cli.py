@@ -232,15 +232,15 @@ def test_screen_tells_blocks_curve_and_plan(table, tmp_path):
     assert found["curve"]["ratio"] == 0.5
 
 
-@pytest.mark.parametrize(("each", "expected"), [(0.5, 0.8 + 3 * 0.5 + 0.5 + 54 * 0.5), (9.0, None)])
+@pytest.mark.parametrize(("each", "expected"), [(0.5, 0.8 + 6 * 0.5 + 0.5 + 54 * 0.5), (9.0, None)])
 def test_screen_extrapolates_the_first_column_of_a_choice(each, expected, monkeypatch):
-    """Points to come, folds and halves take as long as the last three; a slow column ends early, as a lower bound."""
+    """Points to come, folds and halves take as long as the best one; a slow column ends early, as a lower bound."""
     clock = [0.0]
     module = sys.modules["jointglasso.cli.screen"]  # the attribute of this name is the command
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
 
     def select(samples, callback, max_seconds):
-        for done, seconds in enumerate([0.2, 0.6, each, each, each], start=1):
+        for done, seconds in enumerate([0.2, 0.6, each, 2 * each, 3 * each], start=1):
             clock[0] += seconds
             callback(jgl.SelectionProgress("first column", done, 40, clock[0]))
         clock[0] += 0.5

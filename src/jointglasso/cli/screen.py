@@ -34,8 +34,8 @@ FIRST_EDGES = 10
 #: Block sizes for which the smallest penalties are printed.
 SIZES = (50, 200, 1000)
 
-#: Points whose mean time is that of the points to come: the best of the first column, and the weaker ones behind it.
-N_NEAR = 3
+#: Points of the first column behind its best one, whose time is taken as that of the points to come.
+N_BEHIND = 2
 
 #: Solves after the search, in units of its points: folds for the held-out likelihood, and the choice in halves.
 N_MORE = 20
@@ -182,7 +182,7 @@ def _show_selection_time(session: Session, data: Data) -> None:
         session.say(f"Choosing the penalties (fit without --lambda1) is not possible: {error}")
         return
     session.say(
-        f"Choosing the penalties (fit without --lambda1): {'about' if complete else 'more than'} "
+        f"Choosing the penalties (fit without --lambda1): {'about' if complete else 'probably more than'} "
         f"{readable_seconds(seconds)} in all, solves with refits, by the time of the first ones"
         + ("." if complete else "; fewer variables take less.")
     )
@@ -214,7 +214,7 @@ def _selection_seconds(data: Data, n_points: int) -> tuple[float, bool]:
             chosen = jgl.select(data.samples, callback=record, max_seconds=TRIAL_SECONDS, **data.preparation)
             return time.perf_counter() - began, not chosen.left_out
     elapsed = time.perf_counter() - began
-    each = max(np.diff(ends)[-N_NEAR:].mean(), 1e-3) if len(ends) > 1 else elapsed
+    each = np.diff(ends)[max(len(ends) - 2 - N_BEHIND, 0)] if len(ends) > 1 else elapsed
     n_points = n_points if data.samples.n_classes > 1 else n_points // 3
     n_more = max(n_points - len(ends), 0) + (N_MORE if data.samples.n_variables <= MANY_VARIABLES else 0)
     return elapsed + n_more * float(each), elapsed <= TRIAL_SECONDS
