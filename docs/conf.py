@@ -54,6 +54,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("gallery_figures.figures_of_the_block",),
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,  # a page that loads scripts from elsewhere
     "remove_config_comments": True,
     "plot_gallery": "True",
 }

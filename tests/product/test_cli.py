@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ from click.testing import CliRunner
 import jointglasso as jgl
 from jointglasso.cli import main
 from jointglasso.cli.options import SECTIONS
+from jointglasso.cli.screen import _selection_seconds
 
 #: Enough to solve in a moment, small enough a grid to choose from.
 PENALTIES = ("--lambda1", "0.2", "--lambda2", "0.1")
@@ -222,11 +225,33 @@ def test_screen_tells_blocks_curve_and_plan(table, tmp_path):
         assert words in shown
     assert (tmp_path / "curve.png").stat().st_size > 1000
     found = answer("screen", table, "--label", "state", *PENALTIES)
-    assert "solves with refits" in shown and found["selection_seconds"] > 0
+    assert "solves with refits" in shown and not found["selection_seconds_is_lower_bound"]
     source = jgl.io.read_table(table, label="state").to_source()
     assert found["rules"]["hybrid"]["n_blocks"] == jgl.screen(source, 0.2, 0.1).n_blocks
     assert found["plan"]["seconds"] > 0 and found["percolation"] > 0 and found["suggested"]["lambda1"] > 0
     assert found["curve"]["ratio"] == 0.5
+
+
+@pytest.mark.parametrize(("each", "expected"), [(0.5, 0.8 + 6 * 0.5 + 0.5 + 54 * 0.5), (9.0, None)])
+def test_screen_extrapolates_the_first_column_of_a_choice(each, expected, monkeypatch):
+    """Points to come, folds and halves take as long as the best one; a slow column ends early, as a lower bound."""
+    clock = [0.0]
+    module = sys.modules["jointglasso.cli.screen"]  # the attribute of this name is the command
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    def select(samples, callback, max_seconds):
+        for done, seconds in enumerate([0.2, 0.6, each, 2 * each, 3 * each], start=1):
+            clock[0] += seconds
+            callback(jgl.SelectionProgress("first column", done, 40, clock[0]))
+        clock[0] += 0.5
+        callback(jgl.SelectionProgress("other columns", 6, 40, clock[0]))
+        raise AssertionError("the trial ends there")
+
+    monkeypatch.setattr("jointglasso.select", select)
+    data = SimpleNamespace(samples=SimpleNamespace(n_classes=2, n_variables=50), preparation={})
+    seconds, complete = _selection_seconds(data, 40)
+    assert complete == (expected is not None)
+    assert seconds == pytest.approx(expected) if complete else seconds > 20.0
 
 
 def test_path_writes_a_table_and_all_solutions(table, tmp_path):

@@ -238,6 +238,7 @@ def test_levels_are_warned_about_and_their_changes_are_not(tmp_path):
     options = ["--time", "day", "--windows", "2", "--lambda1", "0.3", "--lambda2", "0.3", "--no-figures"]
     result = CliRunner().invoke(main, ["fit", str(tmp_path / "prices.csv"), *options, "--out", str(tmp_path / "out")])
     assert result.exit_code == 0 and "have trends" in result.stderr
+    assert "Differences between the classes are not tested: consecutive samples are alike" in result.stdout
 
 
 def test_the_grid_that_warnings_speak_of_can_be_given():

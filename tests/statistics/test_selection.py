@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 from dataclasses import replace
+from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +18,7 @@ from sklearn.utils import check_random_state
 
 import jointglasso as jgl
 from jointglasso.selection import aic, bic, ebic, jbic, lambda_max
+from jointglasso.selection.budget import Budget
 from jointglasso.selection.criteria import noise_gain
 from jointglasso.selection.evaluation import Evaluation, Evaluator
 from jointglasso.selection.grids import OMEGAS
@@ -614,7 +617,7 @@ def test_a_choice_goes_on_from_its_checkpoint(data, tmp_path, criterion, monkeyp
 def test_many_variables_are_planned_before_they_are_solved(monkeypatch):
     """The third of the points in memory, the rest left out, and the choice still made."""
     X, y = draw(chain(40), (60, 60))
-    monkeypatch.setattr("jointglasso.selection.budget._SMALL", 10)
+    monkeypatch.setattr("jointglasso.selection.budget.SCANNED_ONCE", 10)
     free = jgl.select(X, y)
     tight = jgl.select(X, y, max_memory=200_000.0)
     assert not free.left_out
@@ -684,11 +687,16 @@ def test_the_callback_hears_of_every_solve_and_can_stop(data, source):
     heard = []
     grid = jgl.lambda_grid(source, n_lambdas=3, ratios=(0.5,))
     jgl.select(*data, criterion="cv", cv=2, grid=grid, callback=heard.append)
-    assert [state.done for state in heard] == [2, 4, 6]
-    assert {state.total for state in heard} == {6}
-    assert heard[-1].seconds_left == 0.0
-    assert heard[0].seconds_left == pytest.approx(2 * heard[0].seconds)
-    assert {state.stage for state in heard} == {"column 1 of 1"}
+    solves, stages = heard[:3], heard[3:]
+    assert [state.done for state in solves] == [2, 4, 6]
+    assert {state.total for state in solves} == {6}
+    assert solves[-1].seconds_left == 0.0
+    assert solves[0].seconds_left == pytest.approx(2 * solves[0].seconds)
+    assert {state.stage for state in solves} == {"column 1 of 1"}
+    assert [(state.stage, state.total) for state in stages] == [
+        ("held-out likelihood of the values", 0),
+        ("estimating the values", 0),
+    ]
 
     def stop(state):
         raise RuntimeError("enough")
@@ -742,6 +750,49 @@ def test_the_explanation_says_what_why_and_how_clear(data):
     assert "choose 21 and 22 edges: a clear choice" in replace(result, half_edges=(21, 22)).explain()
     assert "choose 10 and 22 edges: the number of edges is uncertain" in replace(result, half_edges=(10, 22)).explain()
     assert "the number of edges is uncertain" in replace(result, half_edges=(0, 0)).explain()
+    score = np.where(np.arange(len(result.grid)) == result.best, result.score, np.inf)
+    unbounded = replace(result, half_edges=(21, 22), records={**result.records, "score": score})
+    assert "without a maximum of the likelihood" in unbounded.explain()
+    assert "a clear choice" not in unbounded.explain() and "sharp" not in unbounded.explain()
+
+
+def test_arguments_are_documented_in_groups():
+    """The docstring names every argument in one group, in the order of the signature."""
+    names = [name for name in signature(jgl.select).parameters if name != "options"]
+    text = " ".join(jgl.select.__doc__.split("come in groups:")[1].split("Parameters")[0].split())
+    groups = dict(re.findall(r"\*(\w+)\* \(([^)]*)\)", text))
+    assert list(groups) == ["data", "preparation", "penalties", "search", "computing"]
+    listed = [name for group in groups.values() for name in group.split(", ") if not name.startswith("and ")]
+    assert listed == names
+
+
+def test_a_search_reports_its_stages_and_what_is_left(data):
+    heard = []
+    jgl.select(*data, halves=True, random_state=0, callback=heard.append)
+    stages = list(dict.fromkeys(state.stage for state in heard))
+    search = ["first column", "other columns", "refining"]
+    after = ["half 1 of 2", "half 2 of 2", "held-out likelihood of the values", "estimating the values"]
+    assert stages == [*search, *after]
+    solves = [state for state in heard if state.stage in search]
+    assert [state.done for state in solves] == list(range(1, len(solves) + 1))
+    assert all(state.total > state.done and state.seconds_left > 0 for state in solves), "a search may always go on"
+
+
+def test_points_weaker_than_an_infeasible_one_are_not_planned(source, monkeypatch):
+    """A dual ball inside that of an infeasible point leaves more pairs outside."""
+    monkeypatch.setattr("jointglasso.selection.budget.SCANNED_ONCE", 1)
+    planned = []
+    monkeypatch.setattr(Budget, "_planned", lambda self, *point: planned.append(point) or "memory")
+    budget = Budget(source, None, {})
+    assert budget.why_infeasible(0.2, 0.2) == "memory"
+    assert budget.why_infeasible(0.25, 0.1) == "memory" and len(planned) == 2, "fewer pairs are above lambda1"
+    assert budget.why_infeasible(0.15, 0.24) == "memory" and len(planned) == 2
+    assert budget.why_infeasible(0.15, 0.3) == "memory" and len(planned) == 3, "fewer pairs are outside the ball"
+    fused = Budget(source, None, {"penalty": "fused"})
+    fused.why_infeasible(0.2, 0.2)
+    planned.clear()
+    assert fused.why_infeasible(0.1, 0.2) == "memory" and not planned
+    assert fused.why_infeasible(0.15, 0.24) == "memory" and planned
 
 
 def test_the_explanation_warns_of_the_edge_of_the_grid(data, source):

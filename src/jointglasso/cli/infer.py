@@ -107,7 +107,7 @@ def infer(session: Session, /, **options: Any) -> int:
     _print_tables(session, result, options["fdr"])
     bootstrap = None
     if options["n_resamples"]:
-        with counting(session, "bootstrap") as show, warnings.catch_warnings():
+        with counting(session, "bootstrap", "estimates") as show, warnings.catch_warnings():
             warnings.simplefilter("ignore", jgl.InferenceWarning)
             bootstrap = jgl.bootstrap_network(
                 table.to_frame(), table.y, n_resamples=options["n_resamples"], fdr=options["fdr"], random_state=0,

@@ -306,7 +306,7 @@ def significant_differences(result: Result) -> str:
     scores = " on normal scores" if result.inference.association == "nonparanormal" else ""
     return (
         f"Significant differences between two classes at a false discovery rate of {RATE:g}: {n:,} "
-        f"(desparsified estimates{scores})."
+        f"(desparsified estimates{scores}{'; the report and --differences list them' if n else ''})."
     )
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import time
+import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from jointglasso._display import readable_seconds
 from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import data_options
 from jointglasso.cli.session import Command, Session
-from jointglasso.cli.solving import say_if_compiling
+from jointglasso.cli.solving import MANY_VARIABLES, say_if_compiling
+from jointglasso.errors import InputError
 
 if TYPE_CHECKING:
-    from jointglasso import ComponentCurve
+    from jointglasso import ComponentCurve, SelectionProgress
 
 RULES = {
     "none": "no screening",
@@ -31,11 +34,14 @@ FIRST_EDGES = 10
 #: Block sizes for which the smallest penalties are printed.
 SIZES = (50, 200, 1000)
 
-#: Points that a search of the penalties evaluates, and kept pairs per variable at a typical one of them.
-N_POINTS, PAIRS_PER_VARIABLE = 40, 4
+#: Points of the first column behind its best one, whose time is taken as that of the points to come.
+N_BEHIND = 2
 
-#: The typical point is solved if it is predicted to take at most this many seconds.
-TRIAL_SECONDS = 5.0
+#: Solves after the search, in units of its points: folds for the held-out likelihood, and the choice in halves.
+N_MORE = 20
+
+#: The trial of the first column ends after this many seconds.
+TRIAL_SECONDS = 20.0
 
 
 @click.command(cls=Command)
@@ -50,7 +56,7 @@ def screen(session: Session, /, **options: Any) -> None:
     """Show blocks, memory and time before solving.
 
     Shows the blocks into which screening splits FILE as the penalties decrease, the predicted cost of a solve, and the
-    time that choosing the penalties takes, from one small solve with its refit.
+    time that choosing the penalties takes, from the first solves of that choice.
 
     \b
     Example:
@@ -70,7 +76,7 @@ def screen(session: Session, /, **options: Any) -> None:
     if lambda1 is None:
         lambda1, lambda2 = suggested
     _show_rules(session, data, lambda1, lambda2)
-    _show_selection_time(session, data, curve, suggested)
+    _show_selection_time(session, data)
     if options["plot"]:
         jgl.plots.plot_component_curve(curve, path=options["plot"])
         session.say(f"Drawn: {options['plot']}")
@@ -166,29 +172,49 @@ def _show_rules(session: Session, data: Data, lambda1: float, lambda2: float) ->
     )
 
 
-def _show_selection_time(session: Session, data: Data, curve: ComponentCurve, suggested: tuple[float, float]) -> None:
-    """Print the time of `fit` without --lambda1: many solves, each with its refit, timed at a typical point."""
+def _show_selection_time(session: Session, data: Data) -> None:
+    """Print the time of `fit` without --lambda1, extrapolated from the first column of its search."""
+    from jointglasso.selection.select_penalty import N_POINTS
+
+    try:
+        seconds, complete = _selection_seconds(data, N_POINTS)
+    except InputError as error:
+        session.say(f"Choosing the penalties (fit without --lambda1) is not possible: {error}")
+        return
+    session.say(
+        f"Choosing the penalties (fit without --lambda1): {'about' if complete else 'probably more than'} "
+        f"{readable_seconds(seconds)} in all, solves with refits, by the time of the first ones"
+        + ("." if complete else "; fewer variables take less.")
+    )
+    session.answer(selection_seconds=seconds, selection_seconds_is_lower_bound=not complete)
+
+
+class _TrialEnded(Exception):
+    """Raised by the callback of a trial selection to stop it."""
+
+
+def _selection_seconds(data: Data, n_points: int) -> tuple[float, bool]:
+    """Predicted seconds of `select`, and whether its first column was evaluated within `TRIAL_SECONDS`."""
     import jointglasso as jgl
 
-    sparse = curve.lambda1[curve.n_edges <= PAIRS_PER_VARIABLE * data.samples.n_variables]
-    lambda1 = max(float(sparse[-1]) if len(sparse) else curve.lambda_max, suggested[0])
-    lambda2 = curve.ratio * lambda1
-    weights = data.preparation["weights"]
-    predicted = jgl.plan(data.source, lambda1, lambda2, weights=weights).seconds
-    if predicted > TRIAL_SECONDS:
-        session.say(
-            f"Choosing the penalties (fit without --lambda1): about {N_POINTS} solves with refits, at least "
-            f"{readable_seconds(N_POINTS * predicted)} in all; fewer variables take less."
-        )
-        return
-    seconds = math.inf
-    for _ in range(2):  # the first run may load compiled kernels
-        if seconds > 0.2:
-            began = time.perf_counter()
-            jgl.refit(data.source, jgl.solve(data.source, lambda1, lambda2, weights=weights))
-            seconds = time.perf_counter() - began
-    session.say(
-        f"Choosing the penalties (fit without --lambda1): about {N_POINTS} solves with refits of "
-        f"{readable_seconds(seconds)} each, {readable_seconds(N_POINTS * seconds)} in all, within a factor of a few."
-    )
-    session.answer(selection_seconds=N_POINTS * seconds)
+    began = time.perf_counter()
+    ends = [0.0]
+
+    def record(progress: SelectionProgress) -> None:
+        elapsed = time.perf_counter() - began
+        if progress.total and progress.stage != "first column":
+            raise _TrialEnded
+        ends[:] = [elapsed] if not progress.total else [*ends, elapsed]
+        if elapsed > TRIAL_SECONDS:
+            raise _TrialEnded
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with suppress(_TrialEnded):
+            chosen = jgl.select(data.samples, callback=record, max_seconds=TRIAL_SECONDS, **data.preparation)
+            return time.perf_counter() - began, not chosen.left_out
+    elapsed = time.perf_counter() - began
+    each = np.diff(ends)[max(len(ends) - 2 - N_BEHIND, 0)] if len(ends) > 1 else elapsed
+    n_points = n_points if data.samples.n_classes > 1 else n_points // 3
+    n_more = max(n_points - len(ends), 0) + (N_MORE if data.samples.n_variables <= MANY_VARIABLES else 0)
+    return elapsed + n_more * float(each), elapsed <= TRIAL_SECONDS

@@ -219,20 +219,20 @@ def bar_options(session: Session) -> dict[str, Any]:
 
 
 @contextmanager
-def counting(session: Session, what: str) -> Iterator[Callable[[SelectionProgress], None]]:
-    """Yield a callback for `select` and `edge_stability` that shows completed solves and remaining time.
+def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Callable[[SelectionProgress], None]]:
+    """Yield a callback for `select` and `edge_stability` that shows what is done (solves, resamples) and what is left.
 
     On a terminal this is a progress bar, elsewhere a line every `LINE_EVERY` seconds, also before the first solve.
     """
     if session.quiet:
         yield lambda progress: None
         return
-    with (_bar if session.shows_progress else _lines)(session, what) as show:
+    with (_bar if session.shows_progress else _lines)(session, what, unit) as show:
         yield show
 
 
 @contextmanager
-def _bar(session: Session, what: str) -> Iterator[Callable[[SelectionProgress], None]]:
+def _bar(session: Session, what: str, unit: str) -> Iterator[Callable[[SelectionProgress], None]]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -243,34 +243,36 @@ def _bar(session: Session, what: str) -> Iterator[Callable[[SelectionProgress], 
     )
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("solves,"), TimeElapsedColumn(),
-        TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(f"{unit},"),
+        TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
     )  # fmt: skip
     with Progress(*columns, **bar_options(session)) as bar:
         task = bar.add_task(what, total=None)
 
         def show(progress: SelectionProgress) -> None:
-            bar.update(task, description=f"{what}: {progress.stage}", completed=progress.done, total=progress.total)
+            bar.update(
+                task, description=f"{what}: {progress.stage}", completed=progress.done, total=progress.total or None
+            )
 
         yield show
 
 
 @contextmanager
-def _lines(session: Session, what: str) -> Iterator[Callable[[SelectionProgress], None]]:
+def _lines(session: Session, what: str, unit: str) -> Iterator[Callable[[SelectionProgress], None]]:
     began = time.perf_counter()
     finished = threading.Event()
     latest: list[SelectionProgress] = []
 
     def write() -> None:
         while not finished.wait(LINE_EVERY):
-            state = "first solve"
+            state = f"first {unit}"
             if latest:
                 progress = latest[-1]
-                state = f"{progress.stage}, {progress.done} of about {progress.total} solves"
-                if progress.done == progress.total:
-                    state += ", estimating the networks"
-                elif progress.done >= FIRST_ESTIMATE:
-                    state += f", {readable_seconds(progress.seconds_left)} left"
+                state = progress.stage
+                if progress.total:
+                    state += f", {progress.done} of about {progress.total} {unit}"
+                if FIRST_ESTIMATE <= progress.done < progress.total:
+                    state += f", about {readable_seconds(progress.seconds_left)} left"
             session.note(f"{what}: {state} ({readable_seconds(time.perf_counter() - began)} so far)")
 
     writer = threading.Thread(target=write, daemon=True)

@@ -100,10 +100,14 @@ def describe_steps(networks: JointNetworks) -> str:
         return "Nothing changes from one window to the next."
     texts = [
         f"from {row.before} to {row.after} "
-        + (f"{row.changed:,} pairs ({row.certified:,} certified)" if what == "changed" else f"{row.size:.2f}")
+        + (
+            f"{row.changed:,} pairs ({row.certified:,} certified for the optimum)"
+            if what == "changed"
+            else f"{row.size:.2f}"
+        )
         for row in largest.itertuples()
     ]
-    return f"Most changes: {'; '.join(texts)}."
+    return f"Most changes of the estimates: {'; '.join(texts)}."
 
 
 #: Maximum number of variables, by what the standard errors take: one pass, resamples, resamples of polychoric fits.
@@ -122,6 +126,7 @@ def tested_differences(data: Data) -> tuple[Inference | None, str]:
     Pearson's correlations are tested on normal scores: with them heavy tails make differences where there are none.
     """
     import jointglasso as jgl
+    from jointglasso.data.windows import DependentSamplesWarning
 
     samples, association = data.samples, data.preparation["association"]
     missing = data.preparation.get("missing", "refuse")
@@ -141,7 +146,10 @@ def tested_differences(data: Data) -> tuple[Inference | None, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", jgl.InferenceWarning)
+            warnings.simplefilter("error", DependentSamplesWarning)
             used = "nonparanormal" if association == "pearson" else association
             return jgl.infer(samples, association=used, missing=missing), ""
+    except DependentSamplesWarning:
+        return None, "consecutive samples are alike, and tests take samples as independent"
     except InputError as error:
         return None, str(error).rstrip(".")

@@ -157,8 +157,8 @@ def summary_of_edge_clusters(networks: JointNetworks) -> str:
     )
     text = (
         f"{stays} of {len(edge_clusters.rows):,} joined pairs have one value in all classes "
-        f"({stays_certified} certified), "
-        f"{changes} change ({changes_certified} certified)"
+        f"({stays_certified} certified for the optimum), "
+        f"{changes} change ({changes_certified} certified for the optimum)"
     )
     codes, words = pattern_words(networks)
     counts = np.bincount(codes, minlength=len(words))

@@ -287,11 +287,11 @@ def edge_cluster_facts(networks: JointNetworks) -> dict[str, Any] | None:
     paragraphs = [
         summary_of_edge_clusters(networks),
         "The table lists clusters of classes of equal value, separated by bars. Certified: the pair changes between "
-        "neighbouring classes in the exact solution, or has one value in all of them.",
+        "neighbouring classes in the exact solution, or has one value in all of them; this is no test of significance.",
     ]
     if len(words) > MAX_LISTED:
         paragraphs.append(f"{len(words) - MAX_LISTED:,} rarer patterns are left out.")
-    table = {"columns": ["pattern", "pairs", "certified"], "rows": rows}
+    table = {"columns": ["pattern", "pairs", "certified (optimum)"], "rows": rows}
     return {"id": "edge_clusters", "title": "Equal values across classes", "paragraphs": paragraphs, "table": table}
 
 
@@ -303,7 +303,7 @@ def steps_facts(networks: JointNetworks, solution: Solution) -> dict[str, Any] |
     rows = [[f"{cell:.3f}" if isinstance(cell, float) else f"{cell}" for cell in row] for row in steps.values.tolist()]
     words = {
         "changed": "pairs that change",
-        "certified": "certified",
+        "certified": "certified (optimum)",
         "appeared": "edges that appear",
         "vanished": "that vanish",
         "size": "sum of |differences|",

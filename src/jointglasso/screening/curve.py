@@ -71,9 +71,11 @@ def largest_penalties(source: CovarianceSource, directions: Any, options: Proble
 
     def largest_of(tile: tuple[slice, slice]) -> FloatArray:
         weighted = _weighted_pairs(source, w, v, *tile)
-        if source.absent is not None:
+        peak, norm = _row_norms(weighted)
+        if source.absent is not None:  # NaN in a class without the pair
             weighted = penalties[0].mask_missing(weighted, *_pairs_of(*tile))
-        return np.array([_largest_gauge(penalty, weighted) for penalty in penalties])
+            peak, norm = _row_norms(np.nan_to_num(weighted))
+        return np.array([_largest_gauge(penalty, weighted, peak, norm) for penalty in penalties])
 
     result: FloatArray = np.max(map_on_threads(largest_of, list(tiles(source.n_variables))), axis=0)
     return result
@@ -89,8 +91,10 @@ def _weighted_pairs(
         inverse = np.divide(1.0, factor, out=np.zeros_like(factor), where=factor > 0)
         for piece in pieces:
             piece[i, j] *= inverse
-    i, j = _pairs_of(rows, columns)
-    return np.column_stack([piece[i - rows.start, j - columns.start] for piece in pieces])
+    if rows != columns:
+        return np.column_stack([piece.ravel() for piece in pieces])
+    i, j = np.triu_indices(rows.stop - rows.start, 1)
+    return np.column_stack([piece[i, j] for piece in pieces])
 
 
 def _pairs_of(rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
@@ -102,7 +106,16 @@ def _pairs_of(rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
     return i + rows.start, j + columns.start
 
 
-def _largest_gauge(penalty: PairPenalty, weighted: FloatArray) -> float:
+def _row_norms(weighted: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """(m,): maximum norm and Euclidean norm of the rows; by columns, since they are short."""
+    peak, squares = np.zeros(len(weighted)), np.zeros(len(weighted))
+    for column in weighted.T:
+        np.maximum(peak, np.abs(column), out=peak)
+        squares += column * column
+    return peak, np.sqrt(squares)
+
+
+def _largest_gauge(penalty: PairPenalty, weighted: FloatArray, peak: FloatArray, norm: FloatArray) -> float:
     """Largest gauge of the pairs, computed only for pairs whose upper bound exceeds the current maximum.
 
     Splitting s into a part in the l_inf ball and a part in the l_2 ball of the group penalty gives the cheap and tight
@@ -111,10 +124,9 @@ def _largest_gauge(penalty: PairPenalty, weighted: FloatArray) -> float:
     """
     if not len(weighted):
         return 0.0
-    peak = np.nan_to_num(np.abs(weighted)).max(axis=1)  # NaN in a class without the pair
-    norm = np.sqrt(np.einsum("ij,ij->i", weighted, weighted)) if penalty.name == "group" else np.inf
+    l2 = norm if penalty.name == "group" else np.inf
     with np.errstate(divide="ignore", invalid="ignore"):
-        bound = np.where(peak > 0, 1.0 / (penalty.lambda1 / peak + penalty.lambda2 / norm), 0.0)
+        bound = np.where(peak > 0, 1.0 / (penalty.lambda1 / peak + penalty.lambda2 / l2), 0.0)
     first = int(bound.argmax())
     reached = penalty.lambda_max(weighted[first : first + 1])
     return max(reached, penalty.lambda_max(weighted[bound > reached]))

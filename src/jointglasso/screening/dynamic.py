@@ -45,11 +45,13 @@ class DynamicScreen:
         """Recompute the connected components of the joined edges, and the deferred pairs."""
         from jointglasso.kernels.components import class_components
 
-        rows, columns = self.pairs.rows, self.pairs.columns
         labels = class_components(self.pairs.n_variables, *self._edges)
         self.partition = Partition(labels, self.penalty.coupling, self.absent)
+        in_block = np.any([np.bincount(row)[row] > 1 for row in labels], axis=0)
+        inside = np.flatnonzero(in_block[self.pairs.rows] & in_block[self.pairs.columns])
+        rows, columns = self.pairs.rows[inside], self.pairs.columns[inside]
         joined = (labels[:, rows] == labels[:, columns]).T
-        waits = (self.pairs.exceeds_lambda1 & ~joined).any(axis=1) & joined.any(axis=1)
+        waits = (self.pairs.exceeds_lambda1[inside] & ~joined).any(axis=1) & joined.any(axis=1)
         self.deferred = DeferredPairs(rows[waits], columns[waits])
 
     def merge(self, i: IntArray, j: IntArray, classes: BoolArray) -> None:

@@ -85,10 +85,11 @@ def scan_pairs(
     class rule need them. `map_tiles` runs a long scan of samples on remote workers, which return the pairs.
     """
     p = source.n_variables
-    cached = _cached_scans.get(id(source))
-    if cached is not None and pair_weights is None and cached.covers(penalty, weights):
-        table = cached.table.for_penalty(penalty)
-        return table.take(_possibly_outside_ball(penalty, table.weighted, table.factor)) if strong_only else table
+    cached = _cached_scans.get(id(source), []) if pair_weights is None else []
+    for known in cached:
+        if known.covers(penalty, weights):
+            table = known.table.for_penalty(penalty)
+            return table.take(_possibly_outside_ball(penalty, table.weighted, table.factor)) if strong_only else table
     scan = TileScan(source, penalty, weights, pair_weights, strong_only)
     if isinstance(source, StreamedSource) and map_tiles is not None and (pieces := tile_ranges(source)):
         parts = map_tiles(scan_tile_range, pieces, scan)
@@ -97,7 +98,10 @@ def scan_pairs(
         parts = map_on_cores(lambda piece: scan.evaluate_exactly(i[piece], j[piece]), _pieces(len(i), cores_here()))
     else:
         parts = map_on_cores(scan.exact, list(_bands(p)))
-    return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+    table = PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+    if cached and not strong_only:  # a plan is followed by the solve at the same point
+        cached[1:] = [_CachedScan(penalty, weights, table)]
+    return table
 
 
 @dataclass(frozen=True)
@@ -114,14 +118,17 @@ class _CachedScan:
         return alike and all(self.penalty.threshold(k) <= penalty.threshold(k) for k in range(len(weights)))
 
 
-#: Cached scans by the identity of their source, inside `known_pairs`.
-_cached_scans: dict[int, _CachedScan] = {}
+#: Cached scans by the identity of their source, inside `known_pairs`: that of the context, and the last one beyond it.
+_cached_scans: dict[int, list[_CachedScan]] = {}
 
 
 @contextmanager
 def known_pairs(source: CovarianceSource, penalty: PairPenalty, weights: FloatArray) -> Iterator[None]:
-    """Cache one scan of `source`, for scans with the same class weights and a lambda1 that is not smaller."""
-    _cached_scans[id(source)] = _CachedScan(penalty, weights, scan_pairs(source, penalty, weights))
+    """Cache one scan of `source`, for scans with the same class weights and a lambda1 that is not smaller.
+
+    The last scan with a smaller lambda1 is cached, too.
+    """
+    _cached_scans[id(source)] = [_CachedScan(penalty, weights, scan_pairs(source, penalty, weights))]
     try:
         yield
     finally:

@@ -20,8 +20,8 @@ from jointglasso.engine.planning import plan_problem
 from jointglasso.screening.curve import drawn_covariances, reachable_floor
 from jointglasso.screening.pairs import known_pairs
 
-#: Up to this number of variables every point is solved.
-_SMALL = 1000
+#: Up to this number of variables every point is solved, and each by its own scan of the covariances.
+SCANNED_ONCE = 1000
 
 #: Maximum number of pairs with a weighted covariance above lambda1 in a screening pass.
 _MAX_PAIRS = 20_000_000
@@ -35,12 +35,12 @@ _N_DRAWN = 200_000
 
 @contextmanager
 def scanned_once(source: CovarianceSource, options: SolveOptions) -> Iterator[None]:
-    """Scan the covariances once for all plans and solves inside the context (more than `_SMALL` variables).
+    """Scan the covariances once for all plans and solves inside the context (more than `SCANNED_ONCE` variables).
 
     The scan lists the pairs that fit into 5 % of the memory, `_MAX_LISTED` at most; penalties below the threshold that
     this implies scan again.
     """
-    if source.n_variables <= _SMALL or options.pair_weights is not None or options.screening == "none":
+    if source.n_variables <= SCANNED_ONCE or options.pair_weights is not None or options.screening == "none":
         yield
         return
     memory_budget = options.max_memory or available_memory() or np.inf
@@ -57,12 +57,29 @@ class Budget:
 
     def __init__(self, source: CovarianceSource, max_seconds: float | None, options: SolveOptions) -> None:
         self._source, self._max_seconds, self._options = source, max_seconds, options
-        self._drawn_maxima = self._draw_maxima() if source.n_variables > _SMALL else None
+        self._drawn_maxima = self._draw_maxima() if source.n_variables > SCANNED_ONCE else None
+        self._infeasible: dict[tuple[float, float], str] = {}
+        self._is_group = options.penalty == "group"
 
     def why_infeasible(self, lambda1: float, lambda2: float) -> str:
-        """Why the point cannot be solved; empty if it can."""
+        """Why the point cannot be solved; empty if it can.
+
+        A point with no larger lambda1, and a dual ball inside that of an infeasible point, has more pairs above lambda1
+        and outside the ball: it needs no plan. The balls of group penalties are nested where lambda1 + lambda2 is not
+        larger either.
+        """
         if self._drawn_maxima is None:
             return ""
+        for (first, second), reason in self._infeasible.items():
+            limit = first + second - lambda1 if self._is_group else second
+            if lambda1 <= first and lambda2 <= limit:
+                return reason
+        reason = self._planned(lambda1, lambda2)
+        if reason:
+            self._infeasible[lambda1, lambda2] = reason
+        return reason
+
+    def _planned(self, lambda1: float, lambda2: float) -> str:
         p = self._source.n_variables
         n_pairs = (1.0 - np.searchsorted(self._drawn_maxima, lambda1) / len(self._drawn_maxima)) * p * (p - 1) / 2
         if n_pairs > _MAX_PAIRS:

@@ -138,7 +138,7 @@ class _Face(Face):
 
     def direction(self, point: FloatArray, W: Any, gradient: FloatArray, enough: float) -> tuple[FloatArray, float]:
         """Newton's direction and its decrement."""
-        direction = self.newton_direction(W, gradient)
+        direction = self.newton_direction(W, gradient, Theta=self.matrices(point))
         return direction, max(-float(gradient @ direction), 0.0) ** 0.5
 
 

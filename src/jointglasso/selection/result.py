@@ -253,6 +253,14 @@ class SelectionResult:
                 adjacent.append(int(points[np.argmin(np.abs(strength[points] - strength[self.best]))]))
         return adjacent
 
+    @property
+    def _is_bounded(self) -> bool:
+        """Whether the score is finite at all neighbours that were tried."""
+        points = self._chosen_column
+        position = int(np.flatnonzero(points == self.best)[0])
+        around = [*points[max(position - 1, 0) : position + 2], *self._adjacent_points()]
+        return not np.isinf(np.asarray(self.records["score"], dtype=float)[around]).any()
+
     def _point(self, point: int) -> str:
         if not self.records["tried"][point]:
             return "not tried"
@@ -265,7 +273,8 @@ class SelectionResult:
         if not self.half_edges:
             return []
         fewer, more = sorted(self.half_edges)
-        clear = more > 0 and more - fewer <= 0.2 * more and not self.interrupted and not self.on_edge
+        agree = more > 0 and more - fewer <= 0.2 * more
+        clear = agree and not self.interrupted and not self.on_edge and self._is_bounded
         verdict = "a clear choice" if clear else "the number of edges is uncertain"
         return [
             f"Two random halves of the samples choose {self.half_edges[0]} and {self.half_edges[1]} edges: {verdict}."
@@ -282,7 +291,7 @@ class SelectionResult:
             return f"{count(stable, 'point')} of the grid {'is' if stable == 1 else 'are'} stable enough."
         n_tied = int(self._tied.sum()) - 1
         n_close = int((scores <= self.score + 10.0).sum()) - 1
-        sure = self.finished is not False and not self.interrupted and not self.on_edge
+        sure = self.finished is not False and not self.interrupted and not self.on_edge and self._is_bounded
         clear = "so the choice is sharp" if sure else "but better ones may lie between or beyond those tried"
         hardly = "so it is hardly worse" if n_close == 1 else "so they are hardly worse"
         text = f"{_others(n_close)} within 10 of its score, {hardly if n_close else clear}."

@@ -232,6 +232,7 @@ class CoarseToFineSearch:
         self._columns: dict[float, dict[float, Evaluation]] = {omega: {} for omega in top}
         self._infeasible_level: dict[float, float] = {}
         self._left_out: dict[tuple[float, float], str] = {}
+        self._stage = "first column"
         self.finished = False
         """Whether the neighbours of the best point have about as many edges as it has."""
 
@@ -243,7 +244,9 @@ class CoarseToFineSearch:
 
         first = min(self._columns, key=lambda omega: abs(omega - self.FIRST))
         self._descend(first, patience, try_points)
+        self._stage = "other columns"
         self._explore_columns([omega for omega in self._columns if omega != first], self._best_of(first), try_points)
+        self._stage = "refining"
         for _ in range(self.ROUNDS):
             self._extend_weaker(try_points)
             candidates = self._candidates()
@@ -256,7 +259,7 @@ class CoarseToFineSearch:
         return SearchResult(done, self._left_out)
 
     def _try_points(self, places: Sequence[_Place], tracker: Tracker, workers: WorkerPool) -> None:
-        tried = [_Column([self._penalties(*place)], "searching", self._start(place[0])) for place in places]
+        tried = [_Column([self._penalties(*place)], self._stage, self._start(place[0])) for place in places]
         _Walk(self._evaluate, tried, Patience(None, 0.0), self._budget, tracker).run(workers)
         for (omega, level), point in zip(places, tried, strict=True):
             column = self._columns.setdefault(omega, {})

@@ -26,7 +26,7 @@ from jointglasso.engine import SolveOptions, solve
 from jointglasso.errors import argument
 from jointglasso.screening.curve import largest_penalties
 from jointglasso.selection.auto_penalty import AUTO, choose_penalty
-from jointglasso.selection.budget import Budget, describe_left_out, scanned_once
+from jointglasso.selection.budget import SCANNED_ONCE, Budget, describe_left_out, scanned_once
 from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, check_gamma, single_edge_rate
 from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
@@ -46,6 +46,7 @@ from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.search import CoarseToFineSearch, EvaluatedPoints, Patience, SearchResult, walk_grid
 from jointglasso.selection.solves import (
     ProgressCallback,
+    Stages,
     Tracker,
     WorkerPool,
     quiet_solves,
@@ -55,6 +56,9 @@ from jointglasso.solution import Solution
 
 #: Default class weights where samples are given: the sampling noise is then equal in all classes.
 WEIGHTS = "sqrt_sample_size"
+
+#: Typical number of points of a search over all columns, for the progress.
+N_POINTS = 40
 
 CHOSEN = "select chooses the penalties; to try certain ones give grid=[(lambda1, lambda2)], or call solve"
 
@@ -68,6 +72,15 @@ def select(
     X: Any,
     y: Any = None,
     *,
+    covariates: Any = None,
+    scale: str = "correlation",
+    assume_centered: bool = False,
+    association: str = "pearson",
+    missing: str = "refuse",
+    constant: str = "refuse",
+    variables: str = "same",
+    weights: Any = WEIGHTS,
+    penalize_diagonal: bool = False,
     criterion: str = "jbic",
     grid: Any = None,
     gamma: float | None = None,
@@ -77,21 +90,12 @@ def select(
     beta: float = 0.05,
     n_subsamples: int = 20,
     random_state: Any = None,
-    n_jobs: int | None = None,
-    callback: ProgressCallback | None = None,
-    executor: Any = None,
-    scale: str = "correlation",
-    assume_centered: bool = False,
-    association: str = "pearson",
-    missing: str = "refuse",
-    constant: str = "refuse",
-    variables: str = "same",
-    covariates: Any = None,
-    weights: Any = WEIGHTS,
-    penalize_diagonal: bool = False,
-    max_seconds: float | None = 120.0,
-    on_interrupt: str = "raise",
     halves: bool = False,
+    n_jobs: int | None = None,
+    executor: Any = None,
+    max_seconds: float | None = 120.0,
+    callback: ProgressCallback | None = None,
+    on_interrupt: str = "raise",
     **options: Any,
 ) -> SelectionResult:
     """Choose lambda1 and lambda2 by a criterion, and estimate the networks there.
@@ -100,6 +104,11 @@ def select(
     without edges down to the noise level, then bisection between the best point and its neighbours until these have
     about as many edges.
 
+    The arguments come in groups: *data* (X, y, covariates), *preparation* (scale, assume_centered, association,
+    missing, constant, variables), *penalties* (weights, penalize_diagonal, and those of `solve`), *search* (criterion,
+    grid, gamma, relaxed, patience, cv, beta, n_subsamples, random_state, halves) and *computing* (n_jobs, executor,
+    max_seconds, callback, on_interrupt).
+
     Parameters
     ----------
     X : table (n, p), dict of tables by class, Samples or CovarianceSource
@@ -107,6 +116,18 @@ def select(
         covariances with their sample sizes are enough.
     y : sequence of n labels, optional
         Class of each row of a table; one class without it.
+    covariates : table with n rows, or dict of tables by class, optional
+        Age, batch and the like, regressed out of the samples within each class (of their normal scores for rank
+        associations). Text and categorical columns are coded by indicators. The sample sizes n_k that enter criteria
+        and weights are less the rank of the covariates.
+    scale, assume_centered, association, missing, constant, variables
+        How covariances are computed from samples, see `jointglasso.data.prepare.Preparation`. In folds and
+        subsamples, variables that are constant by chance are isolated, regardless of `constant`.
+    weights : "sqrt_sample_size", "equal", "sample_size", array (K,) or dict
+        Class weights of the solves. By default ``sqrt(n_k / mean n)``, since the sampling noise of a class is
+        proportional to ``n_k^-1/2``.
+    penalize_diagonal : bool, default False
+        Whether lambda1 applies to the diagonal too (the default of `jointglasso.solve`).
     criterion : {"jbic", "ebic", "bic", "aic", "cv", "stars"}
         Information criteria (`jointglasso.selection.criteria`; the joint extended BIC by default), cross-validated
         likelihood of the penalised estimate with the one-standard-error rule, or StARS. "aic" and "bic" choose noise,
@@ -131,33 +152,21 @@ def select(
         Subsamples of StARS.
     random_state : int, RandomState or None
         Seed of folds and subsamples.
-    n_jobs : int, optional
-        Columns, folds or subsamples worked on at the same time, on threads; -1 for as many as there are cores.
-    callback : callable, optional
-        Called with a `SelectionProgress` after each solve.
-    executor : None, "threads" or object with ``submit``, optional
-        Runs the columns and points: threads by default, or any executor of `concurrent.futures`, such as a
-        ProcessPoolExecutor. The result does not depend on it.
-    scale, assume_centered, association, missing, constant, variables
-        How covariances are computed from samples, see `jointglasso.data.prepare.Preparation`. In folds and
-        subsamples, variables that are constant by chance are isolated, regardless of `constant`.
-    covariates : table with n rows, or dict of tables by class, optional
-        Age, batch and the like, regressed out of the samples within each class (of their normal scores for rank
-        associations). Text and categorical columns are coded by indicators. The sample sizes n_k that enter criteria
-        and weights are less the rank of the covariates.
-    weights : "sqrt_sample_size", "equal", "sample_size", array (K,) or dict
-        Class weights of the solves. By default ``sqrt(n_k / mean n)``, since the sampling noise of a class is
-        proportional to ``n_k^-1/2``.
-    penalize_diagonal : bool, default False
-        Whether lambda1 applies to the diagonal too (the default of `jointglasso.solve`).
-    max_seconds : float or None, default 120
-        With more than 1,000 variables, points whose solve would take longer than this (by `plan`), or would not fit
-        into memory, are left out beforehand, and the choice is made among the others.
-    on_interrupt : {"raise", "return"}
-        On Ctrl-C raise KeyboardInterrupt, or return the best of the points evaluated so far, marked as interrupted.
     halves : bool, default False
         Repeat the choice by an information criterion in two random halves of the samples, at the chosen ratio
         lambda2 / lambda1. `explain` calls a choice clear only if both halves choose numbers of edges within 20 %.
+    n_jobs : int, optional
+        Columns, folds or subsamples worked on at the same time, on threads; -1 for as many as there are cores.
+    executor : None, "threads" or object with ``submit``, optional
+        Runs the columns and points: threads by default, or any executor of `concurrent.futures`, such as a
+        ProcessPoolExecutor. The result does not depend on it.
+    max_seconds : float or None, default 120
+        With more than 1,000 variables, points whose solve would take longer than this (by `plan`), or would not fit
+        into memory, are left out beforehand, and the choice is made among the others.
+    callback : callable, optional
+        Called with a `SelectionProgress` after each solve, and at the start of each stage.
+    on_interrupt : {"raise", "return"}
+        On Ctrl-C raise KeyboardInterrupt, or return the best of the points evaluated so far, marked as interrupted.
     **options
         Further options of `jointglasso.solve`, such as ``penalty_shape``, ``tol``, ``screening``, ``max_memory`` (a
         limit on all concurrent solves of a machine together) and ``checkpoint`` (a folder with one checkpoint per
@@ -254,6 +263,9 @@ class SelectionSettings:
 
 def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
     """`select` for data that are already read and validated."""
+    stages = Stages(settings.callback)
+    if data.source.n_variables > SCANNED_ONCE:
+        stages.begin("scanning the covariances")
     if settings.solve.penalty == AUTO:
         found = choose_penalty(data, settings, _search)
         data, result = replace(data, notes=(*data.notes, found.sentence)), found.result
@@ -272,8 +284,10 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
         warnings.warn(result.edge_advice, SelectionWarning, stacklevel=4)
     notes = (*data.notes, *_remarks(data.source, result, settings))
     half_edges = _half_edges(data, result, settings) if settings.halves else ()
+    stages.begin("held-out likelihood of the values")
     with quiet_solves():
         relaxation, held_out = choose_relaxation(data, result.solution, settings.solve)
+    stages.begin("estimating the values")
     solution = with_refit(data.source, result.solution, relaxation)
     notes = (*notes, held_out) if held_out else notes
     return replace(result, solution=solution, notes=notes, half_edges=half_edges)
@@ -292,14 +306,21 @@ def _half_edges(data: SelectionData, result: SelectionResult, settings: Selectio
     omega = result.lambda2 / (result.lambda1 + result.lambda2) if result.lambda1 + result.lambda2 > 0 else 0.0
     samples, rng = data.require_samples("halves=True"), check_random_state(settings.random_state)
     first = draw(samples.sizes, [n // 2 for n in samples.sizes], rng)
-    half_settings = replace(settings, grid=None, halves=False, callback=None)
     counts = []
-    for part in (first, complement(first, samples.sizes)):
+    for number, part in enumerate((first, complement(first, samples.sizes)), start=1):
+        half_settings = replace(
+            settings, grid=None, halves=False, callback=_renamed(settings.callback, f"half {number} of 2")
+        )
         ready = prepared(data.preparation.for_resamples(), samples.take(part))
         half = SelectionData(ready.source, None, data.preparation)
         with quiet_solves():
             counts.append(sum(_by_score(half, half_settings, (omega,)).solution.n_edges))
     return tuple(counts)
+
+
+def _renamed(callback: ProgressCallback | None, stage: str) -> ProgressCallback | None:
+    """The callback with another name of the stage."""
+    return None if callback is None else lambda progress: callback(replace(progress, stage=stage))
 
 
 def _remarks(source: CovarianceSource, result: SelectionResult, settings: SelectionSettings) -> Iterator[str]:
@@ -333,7 +354,8 @@ def _by_score(data: SelectionData, settings: SelectionSettings, omegas: Sequence
     interim = EvaluatedPoints()
     if settings.grid is None:
         search = CoarseToFineSearch(evaluate, budget, *_region(data, settings, omegas), data.source.n_classes)
-        tracker = Tracker(settings.callback, 40 * evaluate.solves, interim)
+        n_points = N_POINTS if len(omegas) > 1 and data.source.n_classes > 1 else N_POINTS // 3
+        tracker = Tracker(settings.callback, n_points * evaluate.solves, interim, at_least_left=evaluate.solves)
         outcome = _run_or_interim(lambda: search.run(tracker, workers, settings.patience or 2), interim, settings)
         grid = LambdaGrid.from_points([*outcome.done, *outcome.left_out])
         search_converged = search.finished

@@ -94,7 +94,7 @@ def warn_not_converged(n_failed: int, n_solves: int, what: str) -> None:
 
 @dataclass(frozen=True)
 class SelectionProgress:
-    """State after one solved point.
+    """State after one solved point, or at the start of a stage without a count of solves (`total` is 0).
 
     Examples
     --------
@@ -105,8 +105,8 @@ class SelectionProgress:
     >>> X[:, 1] += X[:, 0]
     >>> stages = set()
     >>> chosen = jgl.select(X, y, callback=lambda progress: stages.add(progress.stage))
-    >>> stages
-    {'searching'}
+    >>> sorted(stages)
+    ['estimating the values', 'first column', 'held-out likelihood of the values', 'other columns']
     """
 
     stage: str
@@ -121,18 +121,33 @@ class SelectionProgress:
     @property
     def seconds_left(self) -> float:
         """Estimated time left, if the solves to come take as long as those before."""
-        return self.seconds / self.done * (self.total - self.done)
+        return self.seconds / max(self.done, 1) * (self.total - self.done)
 
 
 #: Called after each solve; an exception it raises stops the selection.
 ProgressCallback = Callable[[SelectionProgress], object]
 
 
+class Stages:
+    """Reports the start of stages that have no count of solves to the callback."""
+
+    def __init__(self, callback: ProgressCallback | None) -> None:
+        self._callback, self._began = callback, time.perf_counter()
+
+    def begin(self, stage: str) -> None:
+        if self._callback is not None:
+            self._callback(SelectionProgress(stage, 0, 0, time.perf_counter() - self._began))
+
+
 class Tracker:
     """Thread-safe counter of solves; passes evaluations to `keep` and progress to the callback."""
 
     def __init__(
-        self, callback: ProgressCallback | None, total: int, keep: Callable[[Any], None] = lambda evaluation: None
+        self,
+        callback: ProgressCallback | None,
+        total: int,
+        keep: Callable[[Any], None] = lambda evaluation: None,
+        at_least_left: int = 0,
     ) -> None:
         if callback is not None and not callable(callback):
             raise InputTypeError(
@@ -141,6 +156,7 @@ class Tracker:
         self._callback = callback
         self._total = total
         self._keep = keep
+        self._at_least_left = at_least_left  # of a search, whose number of solves is not known
         self._done = 0
         self._began = time.perf_counter()
         self._lock = threading.Lock()
@@ -151,7 +167,7 @@ class Tracker:
             if evaluation is not None:
                 self._keep(evaluation)
             self._done += n_solves
-            self._total = max(self._total - n_skipped, self._done)
+            self._total = max(self._total - n_skipped, self._done + self._at_least_left)
             if self._callback is not None:
                 elapsed = time.perf_counter() - self._began
                 self._callback(SelectionProgress(stage, self._done, self._total, elapsed))

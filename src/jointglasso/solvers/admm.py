@@ -22,7 +22,7 @@ from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
-from jointglasso.blocks.linalg import eigh_stack, factorize
+from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.data.checks import InputError, check_choice, check_count, check_positive, check_switch
 from jointglasso.solvers.base import (
     BestSoFar,

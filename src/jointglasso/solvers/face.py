@@ -99,15 +99,23 @@ class Face:
         gradient: FloatArray,
         tolerance: float = 0.0,
         penalty_hvp: Callable[[FloatArray], FloatArray] | None = None,
+        Theta: list[FloatArray] | None = None,
     ) -> FloatArray:
-        """Newton direction by conjugate gradients with a Jacobi preconditioner.
+        """Newton direction by preconditioned conjugate gradients.
 
-        They end when the squared preconditioned norm of the residual is at most `tolerance`. `penalty_hvp` is the
-        Hessian-vector product of a penalty with curvature.
+        The preconditioner is the diagonal of the Hessian or, given Theta, the mean over the classes of a cluster of
+        ``Theta_k G Theta_k``, the inverse Hessian on a full support: fewer steps of twice the cost. They end
+        when the squared preconditioned norm of the residual is at most `tolerance`. `penalty_hvp` is the Hessian-vector
+        product of a penalty with curvature.
         """
         curvature = self.sum([p.curvature(w) for p, w in zip(self.patterns, W, strict=True)])
+        count = self.sum([np.ones(len(variable)) for variable in self.variable])
+
+        def precondition(residual: FloatArray) -> FloatArray:
+            return residual / curvature if Theta is None else self.curved(Theta, residual / count) / count
+
         z, residual = np.zeros_like(gradient), -gradient
-        search = scaled = residual / curvature
+        search = scaled = precondition(residual)
         decrement = initial = float(residual @ scaled)
         for _ in range(_FACE_STEPS):
             if decrement <= max(tolerance, initial * min(1e-2, initial)):
@@ -118,7 +126,7 @@ class Face:
             length = decrement / float(search @ product)
             z = z + length * search
             residual = residual - length * product
-            scaled = residual / curvature
+            scaled = precondition(residual)
             before, decrement = decrement, float(residual @ scaled)
             search = scaled + (decrement / before) * search
         return z

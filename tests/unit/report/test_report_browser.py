@@ -762,3 +762,4 @@ def test_the_report_of_tests_hides_differences_of_cut_off_estimates(open_report)
     page = open_report(found.solution, inference=found, fdr=0.1)
     assert page.run("return document.getElementById('differential').hidden")
     assert "significant" in page.texts("#verdict")[0]
+    assert "significant" in page.find("#verdict").get_attribute("class"), "not the colour of certificates"

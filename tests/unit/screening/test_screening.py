@@ -595,8 +595,13 @@ def test_selection_and_inference_scan_once(monkeypatch):
     scans.clear()
     apart = jgl.select(samples)
     assert len(scans) == len(apart.grid)
-    monkeypatch.setattr(budget, "_SMALL", 30)
+    monkeypatch.setattr(budget, "SCANNED_ONCE", 30)
     scans.clear()
     together = jgl.select(samples)
     assert len(scans) == 1
     assert (together.lambda1, together.score) == (apart.lambda1, apart.score)
+    monkeypatch.setattr(budget, "_MAX_LISTED", 4)
+    scans.clear()
+    beyond = jgl.select(samples)
+    assert 1 < len(scans) <= len(beyond.grid) + 1, "a plan and the solve after it have one scan"
+    assert (beyond.lambda1, beyond.score) == (apart.lambda1, apart.score)

@@ -122,7 +122,8 @@ def test_patterns_tell_what_stays_and_what_changes(shown):
     assert table["changes"].tolist() == [False, True, True]
     assert table["certified"].tolist() == [True, True, False]
     assert summary_of_edge_clusters(shown).startswith(
-        "1 of 3 joined pairs have one value in all classes (1 certified), 2 change (1 certified); most often:"
+        "1 of 3 joined pairs have one value in all classes (1 certified for the optimum), "
+        "2 change (1 certified for the optimum); most often:"
     )
 
 

@@ -41,7 +41,7 @@ class Page {
     const counted = [[model.nClasses, "class", "classes"], [model.nVariables, "variable", "variables"], [model.nPairs, "joined pair", "joined pairs"]];
     byId("subtitle").textContent = counted.map(([count, one, many]) => `${formatCount(count)} ${count === 1 ? one : many}`).join(" · ");
     byId("verdict").textContent = data.verdict.text;
-    byId("verdict").classList.add(data.verdict.good ? "good" : "doubtful");
+    byId("verdict").classList.add(data.verdict.section === "inference" ? "significant" : data.verdict.good ? "good" : "doubtful");
     byId("footer").textContent = data.footer;
     byId("verdict").hidden = !data.verdict.text;
     byId("verdict").href = `#${data.verdict.section || "proof"}`;
