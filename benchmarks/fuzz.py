@@ -445,13 +445,13 @@ def ways(rng: np.random.Generator, n_ways: int) -> Iterator[dict[str, Any]]:
 @contextmanager
 def out_of_core(wanted: bool) -> Iterator[None]:
     """Every group, however small, is solved without stored blocks, where the penalty permits that."""
-    before = config.BIG_BLOCK, config.BATCHED_BLOCK
+    before = config.HUGE, config.BATCHED_BLOCK
     if wanted:
-        config.BIG_BLOCK, config.BATCHED_BLOCK = 2, 1
+        config.HUGE, config.BATCHED_BLOCK = 2, 1
     try:
         yield
     finally:
-        config.BIG_BLOCK, config.BATCHED_BLOCK = before
+        config.HUGE, config.BATCHED_BLOCK = before
 
 
 def check(problem: Problem, rng: np.random.Generator, n_ways: int) -> Tally:
