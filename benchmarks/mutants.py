@@ -301,7 +301,7 @@ EDGES, SCREENED, BOUNDS = (
     ("tests/exactness/test_certificate.py", "tests/exactness/test_rounding.py"),
 )
 CONDITIONS, HYBRID, RULES, PAIRS = (
-    "screening/conditions.py",
+    "screening/partition.py",
     "screening/hybrid.py",
     "screening/rules.py",
     "screening/pairs.py",
