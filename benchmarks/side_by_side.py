@@ -91,8 +91,10 @@ class Worker:
                 return lambda: jgl.solve(S, 0.2, 0.05, **options).objective
             if name.startswith("network_test"):
                 chosen = labels < 2
-                return lambda: float(
-                    jgl.network_test(samples[chosen], labels[chosen], n_permutations=199, random_state=0).p_value
+                return lambda: sum(
+                    jgl.network_test(
+                        samples[chosen], labels[chosen], n_permutations=199, random_state=0
+                    ).p_values.values()
                 )
             grid = jgl.lambda_grid(np.stack([np.corrcoef(x, rowvar=False) for x in X]))
             return lambda: float(jgl.select(samples, labels, grid=grid, criterion="ebic").solution.objective)
