@@ -224,7 +224,7 @@ PLAIN = ("jit", "pair", "pair_types")
 #: Compared in files of their own: test_fused_pairs.py, test_maximum.py, test_rounding.py, test_inference.py.
 ELSEWHERE = (
     "submodular", "fused_face", "fused_pair", "fused_rows", "laplacian_pair", "maximum_pair", "row_sums",
-    "small_support", "support_newton",
+    "support_newton",
 )  # fmt: skip
 
 
