@@ -4,14 +4,14 @@ The dual problem (W_k = inverse of Theta_k at the optimum, B the subdifferential
 
     max  sum_k w_k (log det W_k + p)   s.t.   w_k (W_k - S_k)_ij in B for i != j,  (W_k)_ii = S_k,ii + penalty_ii / w_k
 
-(with a fused diagonal, plus a subgradient of its penalty over w_k). At a primal point Theta, u is the element of the subdifferential of the penalty at Theta nearest to the negative
-gradient, and W = S + u / w. The Fenchel gap of the penalty is then zero and, with the sparse matrix R = W - Theta^{-1},
+(with a fused diagonal, plus a subgradient of its penalty over w_k). At a primal point Theta, u is the element of the
+subdifferential of the penalty at Theta nearest to the negative gradient, and W = S + u / w. The Fenchel gap of the
+penalty is then zero and, with the sparse matrix R = W - Theta^{-1},
 
     gap = sum_k w_k [ tr(R_k Theta_k) - log det(I + R_k Theta_k) ],
 
 which is second order in R: rounding errors of R have little effect and there is no cancellation. Entries between
 blocks have W = 0, which condition (8) makes feasible, so the gaps of the groups add up to a gap of the full problem.
-
 With pair weights, B is scaled pair by pair. A forbidden pair (zero in Theta) does not constrain W: there W equals the
 inverse of Theta, and R is zero.
 """

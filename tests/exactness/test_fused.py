@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
+from jointglasso import config
 from jointglasso.blocks import build_system
 from jointglasso.duality import bound_groups, certified_edges
 from jointglasso.penalties import make_penalty
@@ -291,3 +292,22 @@ def test_a_gap_that_says_nothing_proves_nothing(penalty, gap):
     dual = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty).dual
     edges = certified_edges(system, theta, dual, np.array([gap]), problem.penalty)
     assert not edges.absent.any() and not edges.present.any()
+
+
+@pytest.mark.parametrize("batched", [400, 1])
+def test_a_group_makes_no_claim_about_classes_of_another_task(monkeypatch, batched):
+    """Class 3 is not compared with classes 1 and 2: its task must not take their entries for certified zeros."""
+    rng = np.random.default_rng(3)
+    S = np.stack([np.corrcoef(rng.normal(size=(4, 12))) for _ in range(3)])
+    options = {"penalty": "graph", "class_graph": [("1", "2")], "penalize_diagonal": False, "fuse_diagonal": True}
+    exact = [Theta.toarray() for Theta in jgl.solve(S, 0.15, 0.05, tol=1e-11, **options).precision]
+    monkeypatch.setattr(config, "BATCHED_BLOCK", batched)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+        rough = jgl.solve(S, 0.15, 0.05, solver="proximal_gradient", max_iter=1, screening="hybrid", **options)
+    found = rough.edge_clusters
+    claimed = (found.proved & found.equal)[:, 0]
+    pairs = found.rows[claimed], found.columns[claimed]
+    np.testing.assert_allclose(exact[0][pairs], exact[1][pairs], atol=1e-6)
+    solved = jgl.solve(S, 0.15, 0.05, tol=1e-9, **options)
+    assert solved.edge_clusters.proved.any()

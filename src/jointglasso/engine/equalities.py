@@ -59,6 +59,10 @@ def certified_equalities(
     one, two = class_pairs.T
     distance, limit = np.abs(by_class[:, one] - by_class[:, two]), radii[:, one] + radii[:, two]
     proved = np.where(distance == 0.0, equal, distance > (1.0 + 1e-12) * limit)
+    if (coupling := penalty.coupling) is not None:
+        # Classes that are not connected to those of this group may have the pair in a group of another task.
+        connected = in_block @ coupling.parts > 0.0
+        proved &= connected[:, one]
     if system.same_variables is not None:
         others = np.zeros((system.same_variables[-1] + 1, system.n_classes))
         every = np.repeat(system.same_variables, np.diff(system.pair_start))

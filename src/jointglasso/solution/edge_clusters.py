@@ -78,7 +78,8 @@ class EdgeClusters:
         """Add certified comparisons (m, T) of pairs; pairs that are not in the list are ignored."""
         index, known = self.find(rows, columns)
         out = self.proved.copy()
-        out[index[known]] |= proved[known] if self.compared is None else proved[known] & self.compared[index[known]]
+        claims = proved[known] if self.compared is None else proved[known] & self.compared[index[known]]
+        np.logical_or.at(out, index[known], claims)  # a pair may be in groups of several sets of classes
         return replace(self, proved=out)
 
     def find(self, rows: IntArray, columns: IntArray) -> tuple[IntArray, BoolArray]:

@@ -59,7 +59,8 @@ class Auto:
             remaining = (_admm_iterations(task) if isinstance(stage, _AdmmOnGroups) else task.max_iter) - n_iter
             if isinstance(stage, _PerGroup):
                 stage.max_iter = remaining
-            taken, reason = run(stage, best, remaining)
+            rounds = _ADMM_ROUNDS if isinstance(stage, _AdmmOnGroups) else 1  # each with the limit of ADMM
+            taken, reason = run(stage, best, rounds * remaining)
             n_iter += taken
             if reason in ("tolerance", "callback"):
                 break

@@ -147,6 +147,7 @@ def test_refits_of_a_selection_hold_blas_to_one_thread(monkeypatch):
 
     fit_support = relaxed.fit_support
     monkeypatch.setattr(relaxed, "fit_support", watched)
+    monkeypatch.setattr("jointglasso._threads._SINGLE_THREADED_ANYWAY", 0)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((90, 12)) + rng.standard_normal((90, 3))[:, np.arange(12) % 3]
     with threadpool_limits(limits=2, user_api="blas"):

@@ -459,12 +459,13 @@ def test_hubs_of_dense_groups_are_reached_in_few_sweeps(seed):
     assert solution.status and solution.n_iter <= 5 and set(solution.methods) == {"columns, newton"}
 
 
-def test_iterations_of_admm_do_not_count_against_those_of_other_methods():
+def test_iterations_of_admm_do_not_count_against_those_of_other_methods(monkeypatch):
     """Two groups, so that the limits on their gaps fall with the objective on the way."""
+    monkeypatch.setattr("jointglasso.solvers.auto.Auto.default_max_iter", 20)
     S, lambda1, lambda2 = hub(8)
     p = S.n_variables
     blocks = np.stack([S.block(k, np.arange(p)) for k in range(S.n_classes)])
     both = np.zeros((S.n_classes, 2 * p, 2 * p))
     both[:, :p, :p], both[:, p:, p:] = blocks, blocks
     solution = jgl.solve(both, lambda1, lambda2, pair_weights={(0, 1): 0.0, (p, p + 1): 0.0})
-    assert solution.status and solution.n_iter > 100 and "admm" in solution.methods
+    assert solution.status and solution.n_iter > 20 and "admm" in solution.methods
