@@ -181,3 +181,9 @@ SAFE_ENTRIES = 2e6
 #: Attempts to certify a dynamic screen with a more accurate solution, as (iterations, factor of the gap); one nearly
 #: always suffices. Up to this many groups, with less than this fraction of all entries, are refined one by one.
 REFINEMENTS, MAX_GROUPS_ONE_BY_ONE, SMALL_FRACTION = ((1, 1e-4), (100, 1e-7), (100, 1e-7)), 4, 0.25
+
+# --- Sparse storage (blocks/sparse_factor.py, engine/solve_sparse_task.py) ---
+
+#: Elimination stops, and the variables left over are factored as a dense matrix, when the least degree reaches this
+#: fraction of their number: dense multiplications are about twenty times as fast as sparse ones.
+TAIL_FRACTION = 0.25
