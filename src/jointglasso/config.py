@@ -187,3 +187,15 @@ REFINEMENTS, MAX_GROUPS_ONE_BY_ONE, SMALL_FRACTION = ((1, 1e-4), (100, 1e-7), (1
 #: Elimination stops, and the variables left over are factored as a dense matrix, when the least degree reaches this
 #: fraction of their number: dense multiplications are about twenty times as fast as sparse ones.
 TAIL_FRACTION = 0.25
+
+#: Slack of the scan for pairs that may violate the optimality conditions, relative to the radius of a box inside the
+#: dual ball; fractions of the slack at which an entry of W is listed, and to which a column of W is computed.
+SCAN_SLACK, LISTED_SLACK, COLUMN_SLACK = 0.15, 0.9, 0.02
+
+#: Steps on a working set are many, and dense blocks are tried, after this number of steps with more than the second
+#: value of factorisations each, or after the third number of steps.
+SPARSE_TRIAL_STEPS, SPARSE_TRIALS, SPARSE_STEPS = 10, 4.0, 300
+
+#: New pairs of a working set per variable, at most; target of the gap, relative to the objective, at the level of
+#: rounding.
+NEW_PAIRS, ROUNDING_TARGET = 4, 1e-15

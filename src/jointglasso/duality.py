@@ -165,14 +165,15 @@ def diagonal_bounds(
     return DualityGap(objective, np.full(system.n_groups, np.inf), np.empty(0), factor)
 
 
-def gap_of_squares(squares: FloatArray) -> FloatArray:
-    """Upper bound on ``tr(R Theta) - log det(I + R Theta)`` from ``squares = tr(R Theta R Theta) < 1``.
+def gap_of_squares(squares: FloatArray, radius: FloatArray | None = None) -> FloatArray:
+    """Upper bound on ``tr(R Theta) - log det(I + R Theta)`` from ``squares = tr(R Theta R Theta)``.
 
-    The eigenvalues m of R Theta satisfy sum m^2 = squares, so that |m| <= s, the root of that. For |m| < 1
-    m - log(1 + m) <= m^2 / 2 + |m|^3 / (3 (1 - |m|)), which is at most m^2 / 2 * (1 + 2 s / (3 (1 - s))).
+    `radius` < 1 bounds the size of all eigenvalues m of R Theta; the root of `squares` by default, since sum m^2 =
+    squares. For |m| <= radius, m - log(1 + m) <= m^2 / 2 + |m|^3 / (3 (1 - |m|)), which is at most
+    m^2 / 2 * (1 + 2 radius / (3 (1 - radius))).
     """
-    root = np.sqrt(squares)
-    return np.asarray(0.5 * squares * (1.0 + root / (1.5 * (1.0 - root))))
+    radius = np.sqrt(squares) if radius is None else radius
+    return np.asarray(0.5 * squares * (1.0 + radius / (1.5 * (1.0 - radius))))
 
 
 def gap_radii(gap: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:

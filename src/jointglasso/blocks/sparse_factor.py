@@ -192,16 +192,21 @@ class SparseInverse:
 
     def columns(self, variables: IntArray) -> FloatArray:
         """(n, c): columns of W, solved for with the factor."""
+        X = np.zeros((len(self.factor.sparsity.order), len(variables)))
+        X[variables, np.arange(len(variables))] = 1.0
+        return self.multiply(X)
+
+    def multiply(self, X: FloatArray) -> FloatArray:
+        """W X for a vector (n,) or a matrix (n, c)."""
         from jointglasso.kernels.sparse_factor import solve_backward, solve_forward
 
-        sparsity, factor = self.factor.sparsity, self.factor
-        X = np.zeros((len(sparsity.order), len(variables)))
-        X[sparsity.rank[variables], np.arange(len(variables))] = 1.0
+        sparsity, factor, shape = self.factor.sparsity, self.factor, X.shape
+        X = X.reshape(len(X), -1)[sparsity.order]
         solve_forward(sparsity.kernel, factor.value, factor.pivot, X)
         if sparsity.n_tail:  # the upper triangle of a row-major matrix is the lower one of its transpose
             X[sparsity.n_columns :] = blas.dsymm(1.0, self.tail.T, X[sparsity.n_columns :], lower=1)
         solve_backward(sparsity.kernel, factor.value, factor.pivot, X)
-        return X[sparsity.rank]
+        return X[sparsity.rank].reshape(shape)
 
     def scaled_sum(self, root: FloatArray) -> float:
         """Sum of ``|W_ij| root_i root_j`` over the sparsity of the factor."""
