@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 
 import jointglasso as jgl
+from jointglasso import config
 
 SOLVERS = ("auto", "newton", "admm", "proximal_gradient")
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
@@ -134,6 +136,38 @@ def wild_scales(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
     return S * 10.0 ** rng.uniform(-20, 20)
 
 
+def long_chains(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
+    """Neighbours are correlated: sparse solutions with one large component."""
+    X = rng.standard_normal((n_classes, int(rng.integers(10, 60)), p))
+    phi = rng.uniform(0.2, 0.9)
+    for j in range(1, p):
+        X[:, :, j] = phi * X[:, :, j - 1] + np.sqrt(1.0 - phi * phi) * X[:, :, j]
+    return np.einsum("kni,knj->kij", X, X) / X.shape[1]
+
+
+#: Tuning constants with which every group is solved in sparse storage.
+SPARSE = {
+    "SPARSE_BLOCK": 2,
+    "SPARSE_PAIRS": 1e9,
+    "SPARSE_SECONDS": 0.0,
+    "SPARSE_FACTORIZATIONS": 0.0,
+    "BATCHED_BLOCK": 1,
+}
+
+
+@contextmanager
+def sparse_storage(wanted: bool) -> Iterator[None]:
+    """Solve every group in sparse storage, if `wanted`."""
+    before = {name: getattr(config, name) for name in SPARSE}
+    try:
+        for name, value in SPARSE.items() if wanted else ():
+            setattr(config, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(config, name, value)
+
+
 FAMILIES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "plain": plain,
     "ties": class_edges,
@@ -145,6 +179,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "pair weights": common_factor,
     "forbidden pairs": plain,
     "big groups": common_factor,
+    "sparse": long_chains,
 }
 
 
@@ -155,6 +190,8 @@ def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
         n_classes = int(rng.integers(4, 7))
     if family == "big groups":  # beyond what the kernels for small groups take
         p = int(rng.integers(50, 60))
+    if family == "sparse":
+        p = int(rng.integers(5, 40))
     S = FAMILIES[family](rng, n_classes, p)
     S = np.tril(S) + np.tril(S, -1).transpose(0, 2, 1)
     scale = float(np.abs(S[:, ~np.eye(p, dtype=bool)]).max()) if p > 1 else 1.0
@@ -360,12 +397,12 @@ def ways(rng: np.random.Generator, n_ways: int) -> Iterator[dict[str, Any]]:
         yield way
 
 
-def check(problem: Problem, rng: np.random.Generator, n_ways: int) -> Tally:
-    """Solve one problem in several ways and compare."""
+def check(problem: Problem, rng: np.random.Generator, n_ways: int, sparse: bool = False) -> Tally:
+    """Solve one problem in several ways and compare; with `sparse`, all but the first in sparse storage."""
     tally, found = Tally(problems=1), []
-    for way in ways(rng, n_ways):
+    for number, way in enumerate(ways(rng, n_ways)):
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), sparse_storage(sparse and number > 0):
                 warnings.simplefilter("error", RuntimeWarning)
                 warnings.simplefilter("ignore", jgl.ConvergenceWarning)
                 solution = jgl.solve(problem.S, problem.lambda1, problem.lambda2, **problem.keywords, **way)
@@ -473,7 +510,7 @@ def run(
         family, penalty = kinds[number % len(kinds)]
         rng = np.random.default_rng([seed, number])
         before = time.perf_counter()
-        one = check(draw(family, penalty, rng), rng, n_ways)
+        one = check(draw(family, penalty, rng), rng, n_ways, sparse=family == "sparse")
         one.seconds = time.perf_counter() - before
         if one.seconds > SLOW:
             print(f"# seed {seed}, problem {number} ({family}, {penalty}) took {one.seconds:.0f} s", flush=True)

@@ -184,13 +184,20 @@ REFINEMENTS, MAX_GROUPS_ONE_BY_ONE, SMALL_FRACTION = ((1, 1e-4), (100, 1e-7), (1
 
 # --- Sparse storage (blocks/sparse_factor.py, engine/solve_sparse_task.py) ---
 
+#: Block size from which sparse storage is considered; pairs outside the dual ball per variable up to which it is; and
+#: the largest group of a source that is not known to be semidefinite, which is tested as a dense matrix.
+SPARSE_BLOCK, SPARSE_PAIRS, SPARSE_UNTESTED = 1500, 20.0, 20_000
+
+#: Expected factorisations with inversion of a solve in sparse storage; seconds per variable for the rest of it.
+SPARSE_FACTORIZATIONS, SPARSE_SECONDS = 40.0, 2e-5
+
 #: Elimination stops, and the variables left over are factored as a dense matrix, when the least degree reaches this
 #: fraction of their number: dense multiplications are about twenty times as fast as sparse ones.
 TAIL_FRACTION = 0.25
 
 #: Slack of the scan for pairs that may violate the optimality conditions, relative to the radius of a box inside the
 #: dual ball; fractions of the slack at which an entry of W is listed, and to which a column of W is computed.
-SCAN_SLACK, LISTED_SLACK, COLUMN_SLACK = 0.15, 0.9, 0.02
+SCAN_SLACK, LISTED_SLACK, COLUMN_SLACK = 0.15, 0.6, 0.02
 
 #: Steps on a working set are many, and dense blocks are tried, after this number of steps with more than the second
 #: value of factorisations each, or after the third number of steps.

@@ -7,31 +7,22 @@ class) of a working set, a subset of the candidates and of other pairs that were
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
 from jointglasso import config
-from jointglasso._threads import Workers
+from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
 from jointglasso.blocks.sparse_factor import FactorSparsity, SparseFactor, SparseInverse, neighbours
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import PairPenalty
 
-
-def scan_slack(penalty: PairPenalty, n_classes: int) -> tuple[float, float]:
-    """Factor f of the penalty at which pairs are scanned, and slack of all pairs that the scan leaves out.
-
-    Pairs with ``w_k |S_k,ij| <= f threshold_k`` in each class are inside the dual ball, a box of `box_radius` at least,
-    for any W with ``w_k |W_k,ij| <= slack``. For penalties that depend on the class, also ``|u_k| <= threshold_k``.
-    """
-    threshold = max(penalty.threshold(k) for k in range(n_classes))
-    least = min(penalty.threshold(k) for k in range(n_classes))
-    box = least if penalty.class_dependent else penalty.box_radius(n_classes)
-    factor = 1.0 if box - threshold >= config.SCAN_SLACK * box else (1.0 - config.SCAN_SLACK) * box / max(threshold, box)
-    return factor, box - factor * threshold
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -57,6 +48,13 @@ class SparseGroup:
     def classes(self) -> list[int]:
         """Classes with a block in the group."""
         return np.unique(self.layout.block_class).tolist()
+
+    def map_classes(self, function: Callable[[int], Result]) -> list[Result]:
+        """Apply a function to each class on threads, BLAS on one thread each."""
+        if self.n_threads == 1 or len(self.classes) == 1:
+            return [function(k) for k in self.classes]
+        with single_threaded_blas():
+            return Workers(self.n_threads).map(function, self.classes)
 
     @cached_property
     def member_class(self) -> IntArray:
@@ -119,6 +117,12 @@ class SparseGroup:
         moved[in_block] = (prox != 0.0) | (theta[in_block] != 0.0)
         return in_block & moved.any(axis=1)[:, None] if self.penalty.class_dependent else moved
 
+    def slack_exceeds(self, r: float) -> bool:
+        """Whether pairs that are not listed stay within the slack if W changes by ``r sqrt(W_ii W_jj)``, W optimal."""
+        variance = self.layout.optimal_variance(self.diagonal_penalty)
+        change = r * float((self.weights[self.member_class] * variance).max()) * (1.0 + 1e-9)
+        return bool(change < (1.0 - config.LISTED_SLACK) * self.slack)
+
     def find(self, i: IntArray, j: IntArray) -> IntArray:
         """Candidate of each pair (i, j); -1 if it is none."""
         n = len(self.layout.variables)
@@ -140,7 +144,7 @@ class SparseGroup:
 
 
 @dataclass(frozen=True)
-class WorkingSet:
+class ActiveEntries:
     """Entries (pair, class) at which Theta may be non-zero: `active` (P, K) marks them among the candidates."""
 
     group: SparseGroup
@@ -202,7 +206,7 @@ class WorkingSet:
             index = self.of_class[k]
             return FactorSparsity.of(len(self.group.members_of[k]), slot[row[index]], slot[column[index]])
 
-        found = Workers(self.group.n_threads).map(order, self.group.classes)
+        found = self.group.map_classes(order)
         return {k: sparsity for k, sparsity in zip(self.group.classes, found, strict=True) if sparsity is not None}
 
     def factor(self, theta: FloatArray, diagonal: FloatArray) -> dict[int, SparseFactor] | None:
@@ -213,15 +217,14 @@ class WorkingSet:
         def one(k: int) -> SparseFactor | None:
             return self.sparsity[k].factor(diagonal[self.group.members_of[k]], theta[self.of_class[k]])
 
-        found = Workers(self.group.n_threads).map(one, self.group.classes)
+        found = self.group.map_classes(one)
         factors = {k: factor for k, factor in zip(self.group.classes, found, strict=True) if factor is not None}
         return factors if len(factors) == len(found) else None
 
     def invert(self, factors: dict[int, SparseFactor]) -> dict[int, SparseInverse]:
         """Entries of the inverse of each class."""
-        classes = list(factors)
-        found = Workers(self.group.n_threads).map(lambda k: factors[k].invert(), classes)
-        return dict(zip(classes, found, strict=True))
+        found = self.group.map_classes(lambda k: factors[k].invert())
+        return dict(zip(self.group.classes, found, strict=True))
 
     def gather(self, inverses: dict[int, SparseInverse]) -> tuple[FloatArray, FloatArray]:
         """(E,), (M,): W at the entries and on the diagonal."""

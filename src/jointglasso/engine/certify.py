@@ -16,6 +16,7 @@ from jointglasso.engine.recheck import NO_INFEASIBILITY, DualInfeasibility
 from jointglasso.engine.runner import GroupRunner
 from jointglasso.engine.screening import Screen
 from jointglasso.engine.solve_big_task import AnyCachedBlocks, CachedBigBlocks
+from jointglasso.engine.solve_sparse_task import CachedSparseBlocks
 from jointglasso.engine.task_result import TaskResult, flat_from_precisions, sparse_matrices
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
@@ -165,7 +166,7 @@ def _with_radius(
     radius: float,
 ) -> TaskResult:
     """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""
-    if isinstance(cached_blocks, CachedBigBlocks):
+    if isinstance(cached_blocks, CachedBigBlocks | CachedSparseBlocks):
         return cached_blocks.with_radius(outcome, gap, radius)
     system, theta = cached_blocks.system, cached_blocks.theta
     radii = np.full_like(gap, radius)
@@ -184,7 +185,7 @@ def _with_radius(
 
 def _bounds_with_cuts(problem: JointProblem, cached_blocks: AnyCachedBlocks) -> tuple[DualityGap, DualInfeasibility]:
     """Bounds of the groups from a dual point over all classes, and its infeasibility at screened-out entries."""
-    if isinstance(cached_blocks, CachedBigBlocks):
+    if isinstance(cached_blocks, CachedBigBlocks | CachedSparseBlocks):
         return cached_blocks.with_cuts()
     system, theta, bounds = cached_blocks.system, cached_blocks.theta, cached_blocks.bounds
     if cached_blocks.screening_check is None:

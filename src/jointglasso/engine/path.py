@@ -20,7 +20,7 @@ from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import scan_on
 from jointglasso.engine.tasks import WarmStart
 from jointglasso.problem import JointProblem, ProblemOptions
-from jointglasso.screening.pairs import PairTable
+from jointglasso.screening.pairs import PairTable, wider_penalty
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
 from jointglasso.solvers import GroupSolver
 
@@ -117,7 +117,9 @@ def _solve_all(
         if folder is not None:
             options = replace(options, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
         start = warm_starts.nearest(problem)
-        table = None if pairs is None else pairs.for_penalty(problem.penalty)
+        table = pairs
+        if pairs is not None:
+            table = pairs.for_penalty(wider_penalty(problem.source, problem.penalty, problem.weights))
         solution = solve_problem(problem, screening, options, start, clock, table)
         warm_starts.add(problem, solution)
         if not solution.status:
@@ -132,7 +134,7 @@ def _scan_once(problems: list[JointProblem], screening: str, executor: Executor 
     if screening == "none":
         return None
     weakest = min((problem.penalty for problem in problems), key=lambda penalty: penalty.threshold(0))
-    return scan_on(executor, problems[0], weakest)
+    return scan_on(executor, problems[0], wider_penalty(problems[0].source, weakest, problems[0].weights))
 
 
 class _WarmStarts:

@@ -18,7 +18,7 @@ from jointglasso._display import SHOWN, ReprMixin, readable_bytes, readable_seco
 from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._memory import MemoryShareExceeded, available_memory, memory_share
 from jointglasso._threads import available_cores, single_threaded_blas
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import check_choice, check_count
 from jointglasso.engine.executors import machines_of, memory_of
 from jointglasso.engine.memory import MemoryPlan, cached_entries, dense_groups, group_memory, n_concurrent, work_memory
@@ -26,6 +26,7 @@ from jointglasso.engine.methods import choose_method
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import SCREENING, Screen
 from jointglasso.engine.solve_big_task import may_be_big
+from jointglasso.engine.solve_sparse_task import SparseCosts, sparse_costs
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem, ProblemOptions
 from jointglasso.screening import Partition
@@ -156,21 +157,31 @@ def plan(
     problem = settings.problem(S, lambda1, lambda2)
     n_workers = None if workers is None else check_count("workers", workers, 1)
     screen = Screen(problem, screening)
-    planned = plan_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
+    sparse = sparse_costs(problem, method.name, screen.partition.class_blocks, screen.scanned)
+    planned = plan_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name), sparse)
     return replace(planned, n_workers=n_workers)
 
 
-def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool = False) -> Plan:
-    """Plan of a partition; with `may_be_big` large groups are solved without stored blocks."""
+def plan_of(
+    partition: Partition,
+    pairs: PairTable | None,
+    method: GroupSolver,
+    may_be_big: bool = False,
+    sparse: SparseCosts | None = None,
+) -> Plan:
+    """Plan of a partition; with `may_be_big` large groups are solved without stored blocks, or as `sparse` says."""
     blocks = partition.class_blocks
     order = blocks.by_cost
     dense = dense_groups(blocks, pairs)
     big = may_be_big & (blocks.group_largest >= config.BIG_BLOCK)
     memory = group_memory(blocks, method, dense, big)
-    seconds = config.FACTORIZATIONS * blocks.group_cost / _factorization_rate()
+    seconds = dense_seconds(blocks)
     if pairs is not None and method.name == "auto":
         one_core = config.DENSE_FACTORIZATIONS * blocks.group_area * available_cores() / _factorization_rate()
         seconds = np.where(dense, np.maximum(seconds, one_core), seconds)
+    if sparse is not None:
+        chosen = sparse.seconds < seconds
+        seconds, memory = np.where(chosen, sparse.seconds, seconds), np.where(chosen, sparse.memory, memory)
     return Plan(
         partition=partition,
         group_largest=blocks.group_largest[order],
@@ -179,6 +190,11 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
         memory=float(work_memory(blocks, method, memory)[0]) + _overhead(partition, pairs),
         n_cores=available_cores(),
     )
+
+
+def dense_seconds(blocks: ClassBlocks) -> FloatArray:
+    """(G,): expected seconds of each group with dense blocks, if its solution is sparse."""
+    return np.asarray(config.FACTORIZATIONS * blocks.group_cost / _factorization_rate())
 
 
 def _overhead(partition: Partition, pairs: PairTable | None) -> float:
@@ -195,34 +211,51 @@ def check_memory(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     """Concurrency and storage that fit into memory; an error with feasible penalties if not even one task does."""
     method = options.method
     n_jobs = options.n_jobs if options.executor is None else None
-    overhead = _overhead(screen.partition, screen.pairs)
-    upper_bound = work_memory(blocks, method, group_memory(blocks, method, dense=True))
-    if options.max_memory is None and upper_bound.sum() + overhead < config.MEMORY_CHECK_BYTES:
+    overhead = _overhead(screen.partition, screen.scanned)
+    sparse = sparse_costs(problem, method.name, blocks, screen.scanned)
+    chosen = np.isfinite(sparse.seconds)
+    if chosen.any():
+        chosen &= sparse.seconds < dense_seconds(blocks)
+
+    def task_memory(dense: BoolArray | bool, big: BoolArray | bool = False) -> FloatArray:
+        return work_memory(blocks, method, np.where(chosen, sparse.memory, group_memory(blocks, method, dense, big)))
+
+    upper_bound = task_memory(dense=True)
+    small = upper_bound.sum() + overhead < config.MEMORY_CHECK_BYTES and not chosen.any()
+    if options.max_memory is None and small:
         return MemoryPlan(n_jobs)
     budget = available_memory() if options.max_memory is None else options.max_memory
     if budget is None:
-        return MemoryPlan(n_jobs)
+        return MemoryPlan(n_jobs, sparse=chosen)
     together = min(max(machines_of(options.executor, n_jobs).values()), len(upper_bound))
     n_workers = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
     jobs, free = n_concurrent(upper_bound, n_workers, budget - overhead)
     for_admm = free >= 0.0
     if not for_admm:  # it may fit if only dense groups are solved by ADMM
         dense = dense_groups(blocks, screen.pairs)
-        pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
+        pieces = task_memory(dense)
         jobs, free = n_concurrent(pieces, n_workers, budget - overhead)
     for_blocks = free >= 0.0
     if not for_blocks:  # or if large groups are solved without stored blocks
         big = may_be_big(problem, method.name) & (blocks.group_largest > config.BATCHED_BLOCK)
-        pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
+        pieces = task_memory(dense, big)
         jobs, free = n_concurrent(pieces, n_workers, budget - overhead)
+        if free < 0.0 and (np.isfinite(sparse.memory) & ~chosen).any():  # or in sparse storage, though it is slower
+            chosen = np.isfinite(sparse.memory)
+            pieces = task_memory(dense, big)
+            jobs, free = n_concurrent(pieces, n_workers, budget - overhead)
         if free < 0.0:
             raise _memory_error(problem, screen, method, float(pieces[0]) + overhead, budget)
+    big = may_be_big(problem, method.name) & (blocks.group_largest > config.BATCHED_BLOCK)
+    as_dense = group_memory(blocks, method, dense_groups(blocks, screen.pairs) if chosen.any() else True, big)
+    for_dense = bool((as_dense[chosen] <= budget - overhead).all())
     share, needed = memory_share(), budget - free
     if needed > share:
         raise MemoryShareExceeded(needed)
     return MemoryPlan(
-        jobs if jobs < n_workers else n_jobs, cached_entries(min(free, share - needed)), for_admm, for_blocks
-    )
+        jobs if jobs < n_workers else n_jobs, cached_entries(min(free, share - needed)), for_admm, for_blocks,
+        sparse=chosen, for_dense=for_dense,
+    )  # fmt: skip
 
 
 def out_of_memory(

@@ -23,6 +23,7 @@ from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
 from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks
+from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Certificate, Status
 from jointglasso.solvers import GroupSolver
 
@@ -54,12 +55,14 @@ class GroupRunner:
         deferred: DeferredPairs | None,
         warm_start: WarmStart | None,
         memory: MemoryPlan = UNLIMITED,
+        scanned: PairTable | None = None,
     ) -> None:
         self.memory_plan, self.blocks, self.options = memory, blocks, options
         self.isolated_objective, self.covariance_seconds, self.n_iter = isolated_objective, 0.0, 0
         self.shared = TaskContext(
             problem, options.method, options.tol, deferred, warm_start, options.checkpoint,
-            memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks,
+            memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks, scanned=scanned,
+            memory_for_dense=memory.for_dense,
         )  # fmt: skip
         self.groups = task_groups(blocks, together=options.method.lockstep)
         starts = start_objectives(problem, blocks)
@@ -73,7 +76,7 @@ class GroupRunner:
         shares, area, cached_entries = gap_fractions(self.blocks), self.blocks.group_area, 0.0
         concurrent = self.options.executor is not None or min(self.options.n_jobs or 1, len(self.groups)) > 1
         n_threads = 1 if concurrent else cores_here()
-        items = []
+        sparse, items = self.memory_plan.sparse, []
         for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
             blocks = self.blocks.select(groups)
             item = Task(
@@ -84,9 +87,10 @@ class GroupRunner:
                 max_iter=self.options.max_iter,
                 n_threads=n_threads,
                 saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
+                is_sparse=sparse is not None and len(groups) == 1 and bool(sparse[groups[0]]),
             )
             cached_entries += float(area[groups].sum()) * (
-                config.CACHED_FRACTION_BIG if is_big(item, self.shared) else 1.0
+                0.0 if item.is_sparse else config.CACHED_FRACTION_BIG if is_big(item, self.shared) else 1.0
             )
             keep_blocks = cached_entries <= self.memory_plan.cached_entries and self.options.executor is None
             items.append(replace(item, keep_blocks=keep_blocks))

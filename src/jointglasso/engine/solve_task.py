@@ -22,6 +22,7 @@ from jointglasso.engine.equalities import NO_PROOFS, certified_equalities
 from jointglasso.engine.executors import TaskProgress, no_progress
 from jointglasso.engine.recheck import ScreeningCheck, certify_screening
 from jointglasso.engine.solve_big_task import AnyCachedBlocks, is_big, rebuild_big, solve_big_task
+from jointglasso.engine.solve_sparse_task import rebuild_sparse, solve_sparse_task
 from jointglasso.engine.task_result import CachedBlocks, Nonzeros, TaskResult, flat_from_precisions, without_forbidden
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
 from jointglasso.problem import JointProblem
@@ -37,6 +38,11 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
     solve ends with the current iterate.
     """
     began = time.perf_counter()
+    if item.is_sparse:
+        attempt = solve_sparse_task(item, shared, progress)
+        if isinstance(attempt, TaskResult):
+            return attempt
+        item = attempt
     if is_big(item, shared):
         outcome = solve_big_task(item, shared, progress)
         if outcome.stopped_by != "rounding" or not shared.memory_for_blocks:
@@ -82,6 +88,8 @@ def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> AnyCachedBl
     """The blocks of a solved task, rebuilt if they were freed."""
     if outcome.cached_blocks is not None:
         return outcome.cached_blocks
+    if outcome.is_sparse:
+        return rebuild_sparse(outcome, item, shared)
     if outcome.is_big:
         return rebuild_big(outcome, item, shared)
     problem, (system, check) = shared.problem, build(item, shared)

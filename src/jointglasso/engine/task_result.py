@@ -111,6 +111,8 @@ class TaskResult:
     """The blocks, `CachedBlocks` or `CachedBigBlocks`, if they are kept in memory."""
     is_big: bool = False
     """Whether it was solved without stored blocks."""
+    is_sparse: bool = False
+    """Whether it was solved in sparse storage."""
 
 
 def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float:

@@ -1,7 +1,7 @@
 """Columns of the inverse of a sparse matrix by local relaxation, with a bound on their error.
 
-For any x, with r = e_j - Theta x and mu at most the least eigenvalue of Theta, ``|W_ij - x_i| <= |r|_2 / mu`` for all i.
-Starting from x = 0, the largest residuals are relaxed one by one (Gauss-Southwell: ``x_i += r_i / theta_ii``), which
+For any x, with r = e_j - Theta x and mu at most the least eigenvalue of Theta, ``|W_ij - x_i| <= |r|_2 / mu`` for all
+i. Starting from x = 0, the largest residuals are relaxed one by one (Gauss-Southwell: ``x_i += r_i / theta_ii``), which
 changes residuals of neighbours only. Where W decays away from the diagonal, a few dozen updates bound a whole column.
 """
 
@@ -64,11 +64,11 @@ def _relax(j: int, matrix: SparseMatrix, search: LocalSearch, work: _Workspace) 
     diagonal, start, other, value = matrix
     n, n_touched, updates, mass = x.shape[0], 1, 0, 1.0
     touched[0], r[j], queued[j] = j, 1.0, 2
-    first, waiting, square = 0, 0, 1.0
+    first, n_queued, square = 0, 0, 1.0
     target = (search.mu * search.tolerance) ** 2
     threshold = 0.5
     while True:
-        if waiting == 0:
+        if n_queued == 0:
             square, largest = 0.0, 0.0
             for t in range(n_touched):
                 square += r[touched[t]] ** 2
@@ -79,10 +79,10 @@ def _relax(j: int, matrix: SparseMatrix, search: LocalSearch, work: _Workspace) 
             for t in range(n_touched):
                 i = touched[t]
                 if abs(r[i]) > threshold:
-                    queue[(first + waiting) % n], queued[i] = i, 1
-                    waiting += 1
+                    queue[(first + n_queued) % n], queued[i] = i, 1
+                    n_queued += 1
         i = queue[first]
-        first, waiting = (first + 1) % n, waiting - 1
+        first, n_queued = (first + 1) % n, n_queued - 1
         queued[i] = 2
         if abs(r[i]) <= threshold:
             continue
@@ -91,15 +91,15 @@ def _relax(j: int, matrix: SparseMatrix, search: LocalSearch, work: _Workspace) 
         r[i] = 0.0
         mass += abs(step) * diagonal[i]
         for t in range(start[i], start[i + 1]):
-            l = other[t]
-            if queued[l] == 0:
-                touched[n_touched], queued[l] = l, 2
+            v = other[t]
+            if queued[v] == 0:
+                touched[n_touched], queued[v] = v, 2
                 n_touched += 1
-            r[l] -= value[t] * step
+            r[v] -= value[t] * step
             mass += abs(value[t] * step)
-            if queued[l] == 2 and abs(r[l]) > threshold:
-                queue[(first + waiting) % n], queued[l] = l, 1
-                waiting += 1
+            if queued[v] == 2 and abs(r[v]) > threshold:
+                queue[(first + n_queued) % n], queued[v] = v, 1
+                n_queued += 1
         updates += 1
     if not square <= target:
         return n_touched, np.inf

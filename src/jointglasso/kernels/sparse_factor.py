@@ -105,7 +105,12 @@ def _subtract_square(
 
 @njit
 def invert_on_sparsity(
-    sparsity: Sparsity, value: FloatArray, pivot: FloatArray, tail: FloatArray, inverse: FloatArray, diagonal: FloatArray
+    sparsity: Sparsity,
+    value: FloatArray,
+    pivot: FloatArray,
+    tail: FloatArray,
+    inverse: FloatArray,
+    diagonal: FloatArray,
 ) -> None:
     """Entries of W on the sparsity of the factor: `inverse` (nnz,), and `diagonal` (n,), of which the tail is given.
 
@@ -181,9 +186,9 @@ def solve_backward(sparsity: Sparsity, value: FloatArray, pivot: FloatArray, X: 
 
 
 @njit
-def backward_error_sums(sparsity: Sparsity, value: FloatArray, pivot: FloatArray, tail: FloatArray) -> tuple[
-    FloatArray, IntArray
-]:
+def backward_error_sums(
+    sparsity: Sparsity, value: FloatArray, pivot: FloatArray, tail: FloatArray
+) -> tuple[FloatArray, IntArray]:
     """Row sums (n,) of |L| |L'|, and the number of entries (n,) in each row of L, the diagonal included.
 
     `tail` is the upper triangle of the transposed factor of the tail.

@@ -12,33 +12,127 @@ elimination stops, and this tail is left to dense factorisation, which runs many
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso._typing import IntArray
+from jointglasso._typing import BoolArray, IntArray
 from jointglasso.kernels.jit import njit, njit_internal
 
 
+class QuotientGraph(NamedTuple):
+    """Variables and elements of a partly eliminated graph of n variables; an element has the number of its pivot."""
+
+    start: IntArray
+    lists: IntArray
+    """From start[i] on: the elements of variable i, then its variables."""
+    length: IntArray
+    n_elements: IntArray
+    eliminated: BoolArray
+    absorbed: BoolArray
+    """Elements that are part of a later one."""
+    first: IntArray
+    size: IntArray
+    """Position in the pool, and number, of the variables of each element."""
+    member: IntArray
+    """Last element that a variable was put into."""
+    outside: IntArray
+    """Number of variables of an element that the newest one does not have, plus a time stamp."""
+
+
+class DegreeLists(NamedTuple):
+    """Variables by (approximate) degree, in doubly linked lists."""
+
+    degree: IntArray
+    head: IntArray
+    following: IntArray
+    previous: IntArray
+
+
 @njit_internal
-def _remove(i: int, degree: IntArray, head: IntArray, following: IntArray, previous: IntArray) -> None:
-    """Take variable i out of the list of the variables of its degree."""
-    after, before = following[i], previous[i]
+def _remove(i: int, lists: DegreeLists) -> None:
+    after, before = lists.following[i], lists.previous[i]
     if after >= 0:
-        previous[after] = before
+        lists.previous[after] = before
     if before >= 0:
-        following[before] = after
+        lists.following[before] = after
     else:
-        head[degree[i]] = after
+        lists.head[lists.degree[i]] = after
 
 
 @njit_internal
-def _insert(i: int, degree: IntArray, head: IntArray, following: IntArray, previous: IntArray) -> None:
-    """Put variable i into the list of the variables of its degree."""
-    first = head[degree[i]]
-    following[i], previous[i] = first, -1
+def _insert(i: int, lists: DegreeLists) -> None:
+    first = lists.head[lists.degree[i]]
+    lists.following[i], lists.previous[i] = first, -1
     if first >= 0:
-        previous[first] = i
-    head[degree[i]] = i
+        lists.previous[first] = i
+    lists.head[lists.degree[i]] = i
+
+
+@njit_internal
+def _make_element(
+    pivot: int, graph: QuotientGraph, pool: NDArray[np.int32], used: int
+) -> tuple[NDArray[np.int32], int]:
+    """Eliminate the pivot: its variables and those of its elements, which are absorbed, become an element."""
+    bound, begin = 0, graph.start[pivot]
+    for t in range(graph.length[pivot]):
+        bound += graph.size[graph.lists[begin + t]] if t < graph.n_elements[pivot] else 1
+    if used + bound > pool.shape[0]:
+        larger = np.empty(max(2 * pool.shape[0], used + bound), dtype=np.int32)
+        larger[:used] = pool[:used]
+        pool = larger
+    graph.first[pivot], graph.eliminated[pivot] = used, True
+    for t in range(graph.length[pivot]):
+        item = graph.lists[begin + t]
+        if t < graph.n_elements[pivot]:
+            graph.absorbed[item] = True
+            for place in range(graph.first[item], graph.first[item] + graph.size[item]):
+                i = pool[place]
+                if not graph.eliminated[i] and graph.member[i] != pivot:
+                    graph.member[i], pool[used] = pivot, i
+                    used += 1
+        elif not graph.eliminated[item] and graph.member[item] != pivot:
+            graph.member[item], pool[used] = pivot, item
+            used += 1
+    graph.size[pivot] = used - graph.first[pivot]
+    return pool, used
+
+
+@njit_internal
+def _count_outside(variables: NDArray[np.int32], graph: QuotientGraph, stamp: int) -> None:
+    """For each element that meets the newest one: stamp + number of its variables that are not in the newest one."""
+    for i in variables:
+        for t in range(graph.n_elements[i]):
+            e = graph.lists[graph.start[i] + t]
+            if not graph.absorbed[e]:
+                if graph.outside[e] < stamp:
+                    graph.outside[e] = stamp + graph.size[e]
+                graph.outside[e] -= 1
+
+
+@njit_internal
+def _update_variable(i: int, pivot: int, graph: QuotientGraph, stamp: int, scratch: IntArray) -> int:
+    """Remove from the lists of variable i what the new element contains; returns a bound on its degree."""
+    begin = graph.start[i]
+    scratch[0] = pivot
+    kept, degree = 1, graph.size[pivot] - 1
+    for t in range(graph.n_elements[i]):
+        e = graph.lists[begin + t]
+        if not graph.absorbed[e] and graph.outside[e] > stamp:  # else it is part of the new element
+            scratch[kept] = e
+            kept += 1
+            degree += graph.outside[e] - stamp
+    n_elements = kept
+    for t in range(graph.n_elements[i], graph.length[i]):
+        variable = graph.lists[begin + t]
+        if not graph.eliminated[variable] and graph.member[variable] != pivot:
+            scratch[kept] = variable
+            kept += 1
+    for t in range(kept):
+        graph.lists[begin + t] = scratch[t]
+    graph.n_elements[i], graph.length[i] = n_elements, kept
+    return degree + kept - n_elements
 
 
 @njit
@@ -48,110 +142,66 @@ def minimum_degree(
     """Order of n variables, number n_1 of eliminated ones, and the sparsity of the first n_1 columns of the factor.
 
     `start` (n + 1,) and `other` are the neighbours of each variable, both triangles, without the diagonal. The last two
-    results are the offset of each column (n_1 + 1,) and its row indices, renumbered to the order and ascending. The sum
-    of squared column lengths is at most `limit`: beyond it n_1 = -1 is returned, with empty arrays.
+    results are the offset of each column (n_1 + 1,) and its row indices, renumbered to the order and ascending. If the
+    sum of squared column lengths exceeds `limit`, n_1 = -1 and the arrays are empty.
     """
     n = start.shape[0] - 1
-    lists, length = other.copy(), start[1:] - start[:-1]
-    n_elements = np.zeros(n, dtype=np.int64)  # the first entries of each list are elements
-    degree = length.copy()
-    head, following, previous = np.full(max(n, 1), -1), np.full(n, -1), np.full(n, -1)
+    length = start[1:] - start[:-1]
+    zero, false = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_)
+    graph = QuotientGraph(
+        start, other.copy(), length, zero, false, false.copy(), zero.copy(), zero.copy(), np.full(n, -1), zero.copy()
+    )
+    lists = DegreeLists(length.copy(), np.full(max(n, 1), -1), np.full(n, -1), np.full(n, -1))
     for i in range(n):
-        _insert(i, degree, head, following, previous)
-    eliminated, absorbed = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
-    first, size = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)  # of the variables of each element
+        _insert(i, lists)
     pool, used = np.empty(max(16, 2 * other.shape[0]), dtype=np.int32), 0
-    member, outside = np.full(n, -1), np.zeros(n, dtype=np.int64)
-    scratch = np.empty(int(length.max()) + 1 if n else 1, dtype=np.int64)
+    scratch = np.empty((int(length.max()) if n else 0) + 1, dtype=np.int64)
     order = np.empty(n, dtype=np.int64)
-    stamp, least, work = np.int64(0), 0, 0.0
-    count = 0
+    stamp, least, work, count = np.int64(0), 0, 0.0, 0
     while count < n:
-        while head[least] < 0:
+        while lists.head[least] < 0:
             least += 1
         if least > 0 and least >= tail_fraction * (n - count - 1):
             break
-        pivot = head[least]
-        _remove(pivot, degree, head, following, previous)
-        eliminated[pivot] = True
+        pivot = lists.head[least]
+        _remove(pivot, lists)
         order[count] = pivot
         count += 1
-        # The new element: neighbours of the pivot, and variables of its elements, which it absorbs.
-        bound = 0
-        for t in range(length[pivot]):
-            item = lists[start[pivot] + t]
-            bound += size[item] if t < n_elements[pivot] else 1
-        while used + bound > pool.shape[0]:
-            larger = np.empty(2 * pool.shape[0], dtype=np.int32)
-            larger[:used] = pool[:used]
-            pool = larger
-        first[pivot] = used
-        for t in range(length[pivot]):
-            item = lists[start[pivot] + t]
-            if t < n_elements[pivot]:
-                absorbed[item] = True
-                for place in range(first[item], first[item] + size[item]):
-                    i = pool[place]
-                    if not eliminated[i] and member[i] != pivot:
-                        member[i] = pivot
-                        pool[used] = i
-                        used += 1
-            elif not eliminated[item] and member[item] != pivot:
-                member[item] = pivot
-                pool[used] = item
-                used += 1
-        size[pivot] = used - first[pivot]
-        work += float(size[pivot]) ** 2
+        pool, used = _make_element(pivot, graph, pool, used)
+        work += float(graph.size[pivot]) ** 2
         if work > limit:
             return order[:0], -1, order[:0], pool[:0]
-        # outside[e] - stamp: number of variables of element e that the new element does not have.
-        for place in range(first[pivot], used):
-            i = pool[place]
-            for t in range(n_elements[i]):
-                e = lists[start[i] + t]
-                if not absorbed[e]:
-                    if outside[e] < stamp:
-                        outside[e] = stamp + size[e]
-                    outside[e] -= 1
-        for place in range(first[pivot], used):
-            i = pool[place]
-            _remove(i, degree, head, following, previous)
-            scratch[0] = pivot
-            kept, external = 1, size[pivot] - 1
-            for t in range(n_elements[i]):
-                e = lists[start[i] + t]
-                if not absorbed[e] and outside[e] > stamp:  # else it is part of the new element
-                    scratch[kept] = e
-                    kept += 1
-                    external += outside[e] - stamp
-            elements = kept
-            for t in range(n_elements[i], length[i]):
-                other_variable = lists[start[i] + t]
-                if not eliminated[other_variable] and member[other_variable] != pivot:
-                    scratch[kept] = other_variable
-                    kept += 1
-            external += kept - elements
-            for t in range(kept):
-                lists[start[i] + t] = scratch[t]
-            n_elements[i], length[i] = elements, kept
-            degree[i] = min(external, degree[i] + size[pivot] - 1, n - count - 1)
-            _insert(i, degree, head, following, previous)
-            least = min(least, degree[i])
+        variables = pool[graph.first[pivot] : used]
+        _count_outside(variables, graph, stamp)
+        for i in variables:
+            _remove(i, lists)
+            bound = min(_update_variable(i, pivot, graph, stamp, scratch), n - count - 1)
+            lists.degree[i] = min(bound, lists.degree[i] + graph.size[pivot] - 1)
+            _insert(i, lists)
+            least = min(least, lists.degree[i])
         stamp += n + 1
-    n_eliminated = count
+    n_columns = count
     for i in range(n):
-        if not eliminated[i]:
+        if not graph.eliminated[i]:
             order[count] = i
             count += 1
-    rank = np.empty(n, dtype=np.int32)
-    for place in range(n):
+    offset, rows = _columns(order, n_columns, graph, pool, used)
+    return order, n_columns, offset, rows
+
+
+@njit_internal
+def _columns(
+    order: IntArray, n_columns: int, graph: QuotientGraph, pool: NDArray[np.int32], used: int
+) -> tuple[IntArray, NDArray[np.int32]]:
+    """Columns of the factor: the variables of each element, renumbered to the order and sorted."""
+    rank = np.empty(order.shape[0], dtype=np.int32)
+    for place in range(order.shape[0]):
         rank[order[place]] = place
-    offset = np.zeros(n_eliminated + 1, dtype=np.int64)
-    rows = np.empty(used, dtype=np.int32)
-    for column in range(n_eliminated):
+    offset, rows = np.zeros(n_columns + 1, dtype=np.int64), np.empty(used, dtype=np.int32)
+    for column in range(n_columns):
         pivot, begin = order[column], offset[column]
-        for t in range(size[pivot]):
-            rows[begin + t] = rank[pool[first[pivot] + t]]
-        offset[column + 1] = begin + size[pivot]
+        for t in range(graph.size[pivot]):
+            rows[begin + t] = rank[pool[graph.first[pivot] + t]]
+        offset[column + 1] = begin + graph.size[pivot]
         rows[begin : offset[column + 1]].sort()
-    return order, n_eliminated, offset, rows
+    return offset, rows

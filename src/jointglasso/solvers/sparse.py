@@ -14,15 +14,19 @@ import numpy as np
 from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import GroupSupport
-from jointglasso.blocks.sparse_group import SparseGroup, WorkingSet
+from jointglasso.blocks.sparse_group import ActiveEntries, SparseGroup
 from jointglasso.solvers.base import Report
 from jointglasso.solvers.sparse_check import Examined
 from jointglasso.solvers.sparse_dual import SparseDual
-from jointglasso.solvers.sparse_gradient import SparsePoint, descend
+from jointglasso.solvers.sparse_gradient import ProximalSteps, SparsePoint
+from jointglasso.solvers.sparse_newton import newton_step
 
 #: Estimated gap, relative to the objective, at which all pairs are checked for the first time; factor of the target
 #: between two checks while pairs violate the conditions; target in units of the gap limit.
 _FIRST_CHECK, _NEXT_CHECK, _TARGET = 1e-4, 0.03, 0.3
+
+#: Proximal steps after which a Newton step is tried, if they have not reduced the estimated gap to this fraction.
+_SLOW_STEPS, _SLOW = 10, 0.2
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,49 @@ class SparseTask:
     """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
 
 
+def descend(
+    point: SparsePoint,
+    target: float,
+    max_iter: int,
+    report: Callable[[SparsePoint, float], bool],
+    *,
+    may_give_up: bool = True,
+) -> tuple[SparsePoint, int, str]:
+    """Steps until the estimated gap is at most `target`: last point, number of steps, stopping reason.
+
+    A Newton step is tried after every few proximal steps that together have not reduced the estimate much.
+    """
+    steps, reason = ProximalSteps(point), "max_iter"
+    estimates = [steps.gap_estimate]
+    while True:
+        if steps.gap_estimate <= target:
+            reason = "tolerance"
+            break
+        if steps.n_iter >= max_iter:
+            break
+        if report(steps.point, steps.objective):
+            reason = "callback"
+            break
+        is_slow = len(estimates) > _SLOW_STEPS and estimates[-1] > _SLOW * estimates[-1 - _SLOW_STEPS]
+        if is_slow and newton_step(steps):
+            estimates.clear()
+        else:
+            steps.step()
+        estimates.append(steps.gap_estimate)
+        if steps.stuck:
+            reason = "rounding"
+            break
+        many = steps.n_iter >= config.SPARSE_TRIAL_STEPS and steps.n_trials > config.SPARSE_TRIALS * steps.n_iter
+        if may_give_up and (many or steps.n_iter >= config.SPARSE_STEPS):
+            reason = "slow"
+            break
+    return steps.point, steps.n_iter, reason
+
+
 def solve_sparse(task: SparseTask) -> tuple[SparseDual | None, SparsePoint, int, str]:
-    """Dual point (None if nothing could be proved), last point, number of steps, and stopping reason."""
+    """Dual point (None if given up), last point, number of steps, and stopping reason."""
     point = _start(task)
+
     def report(current: SparsePoint, objective: float) -> bool:
         task.keep(lambda: current.support)
         return task.report(objective, None)
@@ -53,14 +97,12 @@ def solve_sparse(task: SparseTask) -> tuple[SparseDual | None, SparsePoint, int,
     if task.start is not None:
         target = _TARGET * task.limit(point.objective)
     while True:
-        point, steps, _, reason = descend(
-            point, target, task.max_iter - n_iter, report, may_give_up=task.may_give_up
-        )
+        point, steps, reason = descend(point, target, task.max_iter - n_iter, report, may_give_up=task.may_give_up)
         n_iter += steps
         if reason == "slow":
             return None, point, n_iter, reason
-        dual = SparseDual.of(point, _marked(point.group, task.deferred))
-        if dual is None:
+        dual = SparseDual.of(point, to_recheck(point.group, task.deferred))
+        if not dual.proved and task.may_give_up:
             return None, point, n_iter, "slow"
         objective, gap = point.objective, dual.gap
         limit = task.limit(objective)
@@ -75,16 +117,18 @@ def solve_sparse(task: SparseTask) -> tuple[SparseDual | None, SparsePoint, int,
         elif target > _TARGET * limit:
             target = _TARGET * limit
         else:
-            target = min(target, _TARGET * limit) * (0.1 if not dual.n_violations else 1.0)
+            target *= _TARGET
         if target < config.ROUNDING_TARGET * abs(objective):
             return dual, point, n_iter, "rounding"
         point = _next_point(dual)
 
 
-def _marked(group: SparseGroup, pairs: tuple[IntArray, IntArray]) -> BoolArray:
-    """(P,): candidates among the given pairs."""
+def to_recheck(group: SparseGroup, deferred: tuple[IntArray, IntArray]) -> BoolArray:
+    """(P,): candidates whose screening is rechecked: deferred ones, and all that some class lacks if classes differ."""
     marked = np.zeros(len(group.i) + 1, dtype=bool)
-    marked[group.find(*pairs)] = True
+    marked[group.find(*deferred)] = True
+    if group.penalty.class_dependent:
+        marked[:-1] |= ~group.in_block.all(axis=1)
     return marked[:-1]
 
 
@@ -100,10 +144,10 @@ def _start(task: SparseTask) -> SparsePoint:
     if task.start is not None:
         rows = _rows(group, task.start)
         active |= group.activated(rows, zeros, group.in_block)
-        point = SparsePoint.of(WorkingSet(group, active), rows[active], task.start.diagonal)
+        point = SparsePoint.of(ActiveEntries(group, active), rows[active], task.start.diagonal)
         if point is not None:
             return point
-    working_set = WorkingSet(group, active)
+    working_set = ActiveEntries(group, active)
     point = SparsePoint.of(working_set, np.zeros(int(active.sum())), diagonal)
     if point is None:
         raise ArithmeticError("the diagonal start is not positive definite")
@@ -120,7 +164,7 @@ def _next_point(dual: SparseDual) -> SparsePoint:
         theta[index] = part.theta
         g[index] = np.where(part.in_block, group.weights * (part.W - part.S), 0.0)
     active = larger.activated(theta, g, larger.in_block)
-    working_set = WorkingSet(larger, active)
+    working_set = ActiveEntries(larger, active)
     point = SparsePoint.of(working_set, working_set.theta_of(support), dual.point.diagonal)
     if point is None:
         raise ArithmeticError("Theta is not positive definite on another working set")
@@ -138,18 +182,13 @@ def _strongest(dual: SparseDual) -> Examined:
     return part.take(np.sort(strongest))
 
 
-def without_steps(point: SparsePoint, deferred: tuple[IntArray, IntArray]) -> SparseDual | None:
-    """Check of all pairs at a given point."""
-    return SparseDual.of(point.inverted(), _marked(point.group, deferred))
-
-
 def point_of(group: SparseGroup, support: GroupSupport) -> SparsePoint | None:
     """The point of a given Theta; None if it is not positive definite."""
     nonzero = (support.value != 0.0).any(axis=1)
     larger = group.with_pairs(support.i[nonzero], support.j[nonzero])
     rows = _rows(larger, support)
     active = larger.activated(rows, np.zeros(rows.shape), larger.in_block)
-    return SparsePoint.of(WorkingSet(larger, active), rows[active], support.diagonal)
+    return SparsePoint.of(ActiveEntries(larger, active), rows[active], support.diagonal)
 
 
 def _rows(group: SparseGroup, support: GroupSupport) -> FloatArray:
@@ -157,4 +196,3 @@ def _rows(group: SparseGroup, support: GroupSupport) -> FloatArray:
     rows = np.zeros((len(group.i) + 1, group.in_block.shape[1]))
     rows[group.find(support.i, support.j)] = support.value
     return rows[:-1] * group.in_block
-

@@ -10,7 +10,6 @@ pairs where g is a subgradient. R, its difference from W, is then non-zero at fe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,12 @@ from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import entries_in_classes
-from jointglasso.blocks.sparse_group import SparseGroup
 from jointglasso.solvers.sparse_gradient import SparsePoint
 
 _UNIT = np.finfo(np.float64).eps / 2.0
 
-#: Columns of W solved for at a time; relative accuracy to which doubtful entries are computed; listed pairs aimed at in
-#: one pass over the columns, and pairs examined at a time.
+#: Columns of W solved for at a time; relative accuracy to which unresolved entries are computed; listed pairs aimed at
+#: in one pass over the columns, and pairs examined at a time.
 _COLUMNS, _TIGHT, _LISTED, _EXAMINED = 32, 1e-9, 500_000, 1_000_000
 
 #: Steps of the power method for the least eigenvalue of Theta.
@@ -70,6 +68,9 @@ class ClassInverse:
         value, known = self.inverse.at(i, j)
         error = np.zeros(len(i))
         rest = np.flatnonzero(~known)
+        if not self.mu > 0.0:
+            error[rest] = np.inf
+            return value, error
         order = rest[np.argsort(j[rest], kind="stable")]
         near, bound = np.empty(len(order)), np.empty(len(order))
         entries_of_inverse(i[order], j[order], self.matrix, self.search._replace(tolerance=tolerance), near, bound)
@@ -166,10 +167,8 @@ class PairCheck:
         self.point, self.group = point, point.group
         self.box = self.group.penalty.box_radius(self.group.layout.n_classes)
         self.tolerance = {k: config.COLUMN_SLACK * self.group.slack / self.group.weights[k] for k in self.group.classes}
-        make = Workers(self.group.n_threads).map
-        classes = self.group.classes
-        found = make(lambda k: ClassInverse(point, k, self.tolerance[k]), classes)
-        self.inverses = dict(zip(classes, found, strict=True))
+        found = self.group.map_classes(lambda k: ClassInverse(point, k, self.tolerance[k]))
+        self.inverses = dict(zip(self.group.classes, found, strict=True))
 
     @property
     def proved(self) -> bool:
@@ -177,25 +176,23 @@ class PairCheck:
         return all(inverse.mu > 0.0 for inverse in self.inverses.values())
 
     def candidates(self, must_know: BoolArray) -> Examined:
-        """The candidates of the group; W is computed accurately at those in `must_know` (P,)."""
+        """The candidates of the group; those in `must_know` (P,) have W computed accurately and are charged."""
         group, entries = self.group, self.point.working_set
         theta = np.zeros(group.in_block.shape)
         theta[entries.active] = self.point.theta
         return self.examine(group.i, group.j, group.in_block, theta, group.S, must_know)
 
     def examine(
-        self, i: IntArray, j: IntArray, in_block: BoolArray, theta: FloatArray, S: FloatArray,
-        must_know: BoolArray | None = None,
+        self, i: IntArray, j: IntArray, in_block: BoolArray, theta: FloatArray, S: FloatArray, must_know: BoolArray,
     ) -> Examined:  # fmt: skip
         """Subgradients of pairs; entries of W that leave a doubt are computed more accurately."""
-        group, penalty = self.group, self.group.penalty
+        penalty = self.group.penalty
         W, error = np.zeros(in_block.shape), np.zeros(in_block.shape)
         self._fill(W, error, i, j, in_block, 1.0)
-        wanted = np.ones(len(i), dtype=bool) if must_know is None else must_know.copy()
         g, inside, free, margin = self._decide(in_block, theta, S, W, error)
-        doubtful = ((error > 0.0) & in_block & ~free & ~inside[:, None]).any(axis=1)
-        doubtful |= wanted & (error > 0.0).any(axis=1) if must_know is not None else False
-        index = np.flatnonzero(doubtful)
+        unresolved = ((error > 0.0) & in_block & ~free & ~inside[:, None]).any(axis=1)
+        unresolved |= must_know & (error > 0.0).any(axis=1)
+        index = np.flatnonzero(unresolved)
         if len(index):
             fine_W, fine_error = W[index], error[index]
             self._fill(fine_W, fine_error, i[index], j[index], in_block[index] & (fine_error > 0.0), _TIGHT)
@@ -210,7 +207,7 @@ class PairCheck:
         )
         u[rest] = nearest
         uncertain = (error > 0.0) & ~free & ~inside[:, None]
-        charged = in_block & ((u != g) | uncertain)
+        charged = in_block & ((u != g) | uncertain | must_know[:, None])
         return Examined(i, j, in_block, theta, S, W, error, u, charged, inside, margin)
 
     def _fill(
@@ -251,14 +248,15 @@ class PairCheck:
         return g, inside, free & (not penalty.class_dependent), margin
 
     def listed(self) -> tuple[Examined, FloatArray, IntArray]:
-        """Listed pairs with R != 0; margins of all other listed pairs, in units of r in `gap_radii`, and their entries.
+        """Listed pairs with R != 0 or to be rechecked; margins of all others, and the number of their entries.
 
-        Pairs are listed where ``w_k |W_k,ij|`` may exceed a fraction of the slack in some class.
+        Margins are in units of r in `gap_radii`. Pairs are listed where ``w_k |W_k,ij|`` may exceed a fraction of the
+        slack in some class.
         """
         group, n = self.group, len(self.group.layout.variables)
-        found, margins, counts = [self._empty()], [], []
+        found, margins, counts = [self._empty()], [np.empty(0)], [np.empty(0, dtype=np.int64)]
         root = self._root_variance()
-        first, width = 0, 4096
+        first, width = 0 if self.proved else n, 4096
         while first < n:
             last = min(n, first + width)
             i, j = self._large(first, last)
@@ -274,13 +272,13 @@ class PairCheck:
                 counts.append(quiet.in_block.sum(axis=1))
             width = max(64, min(2**16, int(width * min(4.0, _LISTED / (len(i) + 1.0)))))
             first = last
-        counted = np.concatenate(counts) if counts else np.empty(0, dtype=np.int64)
-        return Examined.join(found), np.concatenate(margins) if margins else np.empty(0), counted
+        return Examined.join(found), np.concatenate(margins), np.concatenate(counts)
 
     def _examine_new(self, i: IntArray, j: IntArray) -> Examined:
         in_block = self.group.layout.class_mask(i, j)
         S = self.group.covariances(i, j, in_block)
-        return self.examine(i, j, in_block, np.zeros(in_block.shape), S)
+        partly = self.group.penalty.class_dependent & (in_block.sum(axis=1) < in_block.shape[1])
+        return self.examine(i, j, in_block, np.zeros(in_block.shape), S, partly)
 
     def _empty(self) -> Examined:
         none = np.empty(0, dtype=np.int64)

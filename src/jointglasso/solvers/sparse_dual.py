@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso import config
-from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import entries_in_classes
 from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, precision_radius
@@ -49,15 +47,17 @@ def inverse_error(inverse: ClassInverse) -> tuple[float, float]:
     largest = float(abs(inverse.theta).sum(axis=1).max())
     condition, longest = largest / inverse.mu, float(np.diff(sparsity.offset).max(initial=1))
     trace = float(inverse.matrix.diagonal.sum())
-    columns = 2.0 * sum_error(longest + 4.0) * condition * np.sqrt(longest * trace * largest) / inverse.mu
+    columns = 5.0 * sum_error(longest + 4.0) * condition * np.sqrt(longest * trace * largest) / inverse.mu
     m = float(sparsity.n_tail)
     tail = sum_error(m + 1.0) * 4.0 * m * np.sqrt(m) * condition
-    total = 1.1 * (norm / inverse.mu + columns + tail)
+    total = 1.25 * (norm / inverse.mu + columns + tail)
     if not total <= _MAX_ERROR:
         return np.inf, np.inf
-    root = np.sqrt(inverse.matrix.diagonal)
-    logdet = 1.1 * relative * inverse.inverse.scaled_sum(root)
-    return total / (1.0 - total), logdet
+    error, variance = total / (1.0 - total), inverse.inverse.diagonal
+    n_entries = 2.0 * len(sparsity.rows) + m * m + len(variance)
+    scaled = inverse.inverse.scaled_sum(np.sqrt(inverse.matrix.diagonal))
+    scaled += 2.0 * error * n_entries * float((variance * inverse.matrix.diagonal).max())
+    return error, 1.1 * relative * scaled
 
 
 def spectral_bounds(M: Any, start: FloatArray) -> tuple[float, float]:
@@ -83,28 +83,32 @@ class SparseDual:
     """Margins of the other listed pairs: they are certified zeros for gap radii r below it."""
     margin_entries: IntArray
     inverses: dict[int, ClassInverse]
-    n_threads: int = 1
 
     @classmethod
-    def of(cls, point: SparsePoint, must_know: BoolArray | None = None) -> SparseDual | None:
-        """Check of all pairs at a point with inverses; None if no eigenvalue bound of a class can be proved."""
+    def of(cls, point: SparsePoint, must_know: BoolArray) -> SparseDual:
+        """Check of all pairs at a point with inverses; `must_know` (P,) marks candidates to be rechecked."""
         check = PairCheck(point)
-        if not check.proved:
-            return None
-        known = np.zeros(len(point.group.i), dtype=bool) if must_know is None else must_know
-        return cls(point, check.candidates(known), *check.listed(), check.inverses, point.group.n_threads)
+        return cls(point, check.candidates(must_know), *check.listed(), check.inverses)
+
+    @property
+    def proved(self) -> bool:
+        """Whether a lower bound on the eigenvalues of each class is proved; otherwise the gap is infinite."""
+        return all(inverse.mu > 0.0 for inverse in self.inverses.values())
 
     @property
     def n_violations(self) -> int:
         """Number of pairs outside the working set with R != 0."""
-        outside = ~self.point.working_set.active
-        return int((self.candidates.charged & outside).any(axis=1).sum()) + len(self.listed.i)
+        n, active = 0, self.point.working_set.active
+        for part, inside in ((self.candidates, active), (self.listed, np.zeros(self.listed.charged.shape, dtype=bool))):
+            moved = part.u != np.where(part.in_block, self.point.group.weights * (part.W - part.S), 0.0)
+            n += int((moved & ~inside).any(axis=1).sum())
+        return n
 
     @cached_property
     def _gaps(self) -> dict[int, tuple[float, float, float]]:
         """Of each class: gap, part of it due to rounding, error of the log-determinant."""
-        classes = self.point.group.classes
-        return dict(zip(classes, Workers(self.n_threads).map(self._gap_of, classes), strict=True))
+        group = self.point.group
+        return dict(zip(group.classes, group.map_classes(self._gap_of), strict=True))
 
     def _gap_of(self, k: int) -> tuple[float, float, float]:
         group, inverse = self.point.group, self.inverses[k]
@@ -114,7 +118,7 @@ class SparseDual:
         members, n = group.members_of[k], len(group.members_of[k])
         W = inverse.inverse.diagonal
         optimal = group.diagonal[members] + group.diagonal_penalty / group.weights[k]
-        root = np.sqrt(np.maximum(W * (1.0 + eps), optimal))
+        root = np.sqrt(np.maximum(W * (1.0 + 2.0 * eps), optimal))
         rows, columns, values, errors = [np.arange(n)], [np.arange(n)], [optimal - W], [np.zeros(n)]
         for part in (self.candidates, self.listed):
             on_set = np.zeros(len(part.i), dtype=bool)
@@ -155,7 +159,8 @@ class SparseDual:
         """Objective and the bound on its rounding error."""
         terms, penalties = self.point.terms()
         logs = sum(
-            self.point.group.weights[k] * float(np.abs(np.log(f.pivot)).sum() + np.abs(np.log(np.diagonal(f.tail))).sum())
+            self.point.group.weights[k]
+            * float(np.abs(np.log(f.pivot)).sum() + np.abs(np.log(np.diagonal(f.tail))).sum())
             for k, f in self.point.factors.items()
         )
         largest = float(np.abs(terms).sum()) + 2.0 * logs + penalties
@@ -183,10 +188,12 @@ class SparseDual:
         return out
 
     def certified(self, gap: float) -> tuple[BoolArray, BoolArray, FloatArray]:
-        """Candidates: (E,) certified zeros, (P, T) certified equalities, (E,) radii of Theta; E the entries in blocks."""
+        """Candidates: (E,) certified zeros, (P, T) certified equalities, (E,) radii of Theta, E entries in blocks."""
         group, part, penalty = self.point.group, self.candidates, self.point.group.penalty
         variance = group.layout.optimal_variance(group.diagonal_penalty)
-        r = self._products(np.sqrt(variance), lambda weight: np.minimum(gap_radii(np.full(len(weight), gap), weight)[0], 1e50))
+        r = self._products(
+            np.sqrt(variance), lambda weight: np.minimum(gap_radii(np.full(len(weight), gap), weight)[0], 1e50)
+        )
         dual = part.S + np.divide(part.u, group.weights, out=np.zeros_like(part.u), where=group.weights > 0.0)
         u_radius = group.weights * (r + part.error + ROUNDING * (np.abs(dual) + np.abs(part.S)))
         mask, radius = part.in_block, self._theta_radius(gap)
@@ -208,14 +215,25 @@ class SparseDual:
         r = float(gap_radii(np.full(len(weights), gap), weights)[0].max()) * (1.0 + ROUNDING)
         countable = screening_proved | (self.margin_entries == group.layout.n_classes)
         n += int(self.margin_entries[(self.margins > r) & countable].sum())
-        variance = float((group.weights[group.member_class] * group.layout.optimal_variance(group.diagonal_penalty)).max())
-        if r * variance < (1.0 - config.LISTED_SLACK) * group.slack * (1.0 - 1e-9) and screening_proved:
+        if screening_proved and group.slack_exceeds(r):
             examined = int(part.in_block.sum() + self.margin_entries.sum() + self.listed.in_block.sum())
             n += group.layout.n_entries - examined
         return n
 
-    def with_subgradients(self, pair: IntArray, k: IntArray, u: FloatArray) -> SparseDual:
-        """The dual point with other subgradients at some entries of the candidates."""
-        subgradient, charged = self.candidates.u.copy(), self.candidates.charged.copy()
-        subgradient[pair, k], charged[pair, k] = u, True
-        return replace(self, candidates=replace(self.candidates, u=subgradient, charged=charged))
+    def with_subgradients(self, row: IntArray, column: IntArray, u: FloatArray) -> SparseDual:
+        """The dual point with other subgradients at some entries, given by the members of their row and column."""
+        group, parts = self.point.group, []
+        i, j = group.layout.local[row], group.layout.local[column]
+        i, j, k = np.minimum(i, j), np.maximum(i, j), group.member_class[row]
+        n = len(group.layout.variables)
+        for part in (self.candidates, self.listed):
+            key = part.i * n + part.j
+            order = np.argsort(key, kind="stable")
+            place = (
+                order[np.minimum(np.searchsorted(key, i * n + j, sorter=order), len(key) - 1)] if len(key) else i[:0]
+            )
+            matches = np.flatnonzero(key[place] == i * n + j) if len(key) else i[:0]
+            subgradient, charged = part.u.copy(), part.charged.copy()
+            subgradient[place[matches], k[matches]], charged[place[matches], k[matches]] = u[matches], True
+            parts.append(replace(part, u=subgradient, charged=charged))
+        return replace(self, candidates=parts[0], listed=parts[1])

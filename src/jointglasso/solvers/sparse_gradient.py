@@ -9,7 +9,6 @@ entries of the inverse on the sparsity of the factor as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,17 +17,20 @@ from jointglasso import config
 from jointglasso._typing import FloatArray
 from jointglasso.blocks.big_group import GroupSupport
 from jointglasso.blocks.sparse_factor import SparseFactor, SparseInverse
-from jointglasso.blocks.sparse_group import SparseGroup, WorkingSet
+from jointglasso.blocks.sparse_group import ActiveEntries, SparseGroup
 
 #: Limits of the step length; number of objectives of which the largest must fall, and by which fraction of the model.
 _STEPS, _MEMORY, _DECREASE = (0.05, 20.0), 5, 1e-4
+
+#: Relative rounding error of an objective, by which it may rise.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
 class SparsePoint:
     """Theta on a working set, with the factors and inverses of its classes."""
 
-    working_set: WorkingSet
+    working_set: ActiveEntries
     theta: FloatArray
     """(E,): entries of the working set."""
     diagonal: FloatArray
@@ -37,7 +39,7 @@ class SparsePoint:
     inverses: dict[int, SparseInverse] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, working_set: WorkingSet, theta: FloatArray, diagonal: FloatArray) -> SparsePoint | None:
+    def of(cls, working_set: ActiveEntries, theta: FloatArray, diagonal: FloatArray) -> SparsePoint | None:
         """The point with its factors; None if a class is not positive definite."""
         factors = working_set.factor(theta, diagonal)
         return None if factors is None else cls(working_set, theta, diagonal, factors)
@@ -78,7 +80,7 @@ class ProximalSteps:
     def __init__(self, point: SparsePoint) -> None:
         self.point, self.alpha = point.inverted(), 1.0
         self.objectives = [point.objective]
-        self.n_iter, self.n_factorizations, self.stuck = 0, 0, False
+        self.n_iter, self.n_trials, self.stuck = 0, 0, False
         self._update()
 
     @property
@@ -97,7 +99,9 @@ class ProximalSteps:
         self.g_diagonal = weight * (variance - group.diagonal) - group.diagonal_penalty
         u = group.penalty.nearest_subgradient(point.theta, self.g, entries.entries)
         #: Duality gap to second order in the metric of the diagonal.
-        self.gap_estimate = float(((u - self.g) ** 2 / self.h).sum() + 0.5 * (self.g_diagonal**2 / self.h_diagonal).sum())
+        self.gap_estimate = float(
+            ((u - self.g) ** 2 / self.h).sum() + 0.5 * (self.g_diagonal**2 / self.h_diagonal).sum()
+        )
 
     def _trial(self, alpha: float) -> tuple[SparsePoint | None, float]:
         """The point of step length alpha, if definite, and the squared length of the step."""
@@ -107,60 +111,33 @@ class ProximalSteps:
         diagonal = point.diagonal + alpha * self.g_diagonal / self.h_diagonal
         length = 2.0 * float((self.h * (theta - point.theta) ** 2).sum())
         length += float((self.h_diagonal * (diagonal - point.diagonal) ** 2).sum())
-        self.n_factorizations += 1
+        self.n_trials += 1
         return SparsePoint.of(entries, theta, diagonal), length
+
+    def move_to(self, point: SparsePoint) -> None:
+        """Continue from another point of the working set."""
+        self.n_iter += 1
+        self.objectives.append(point.objective)
+        self.point = point.inverted()
+        self._update()
 
     def step(self) -> None:
         """One accepted step; `stuck` if none decreases the objective."""
         before, g, g_diagonal = self.point, self.g, self.g_diagonal
         reference = max(self.objectives[-_MEMORY:])
+        reference += _ROUNDING * abs(reference)
         for _ in range(config.HALVINGS):
             trial, length = self._trial(self.alpha)
-            if trial is not None:
-                objective = trial.objective
-                if objective <= reference - _DECREASE * length / self.alpha:
-                    break
+            if trial is not None and trial.objective <= reference - _DECREASE * length / self.alpha:
+                break
             self.alpha *= 0.5
         else:
             self.stuck = True
             return
-        self.n_iter += 1
-        self.objectives.append(objective)
-        self.point = trial.inverted()
         h, h_diagonal = self.h, self.h_diagonal
-        self._update()
+        self.move_to(trial)
         move, move_diagonal = trial.theta - before.theta, trial.diagonal - before.diagonal
         length = 2.0 * float((h * move * move).sum()) + float((h_diagonal * move_diagonal**2).sum())
-        change = 2.0 * float((move * (g - self.g)).sum()) + float((move_diagonal * (g_diagonal - self.g_diagonal)).sum())
+        change = 2.0 * float((move * (g - self.g)).sum())
+        change += float((move_diagonal * (g_diagonal - self.g_diagonal)).sum())
         self.alpha = float(np.clip(length / change if change > 0.0 else _STEPS[1], *_STEPS))
-
-
-def descend(
-    point: SparsePoint,
-    target: float,
-    max_iter: int,
-    report: Callable[[SparsePoint, float], bool],
-    *,
-    may_give_up: bool = True,
-) -> tuple[SparsePoint, int, int, str]:
-    """Steps until the estimated gap is at most `target`: point, steps, factorisations, stopping reason."""
-    steps = ProximalSteps(point)
-    reason = "max_iter"
-    while True:
-        if steps.gap_estimate <= target:
-            reason = "tolerance"
-            break
-        if steps.n_iter >= max_iter:
-            break
-        if report(steps.point, steps.objective):
-            reason = "callback"
-            break
-        steps.step()
-        if steps.stuck:
-            reason = "rounding"
-            break
-        many = steps.n_iter >= config.SPARSE_TRIAL_STEPS and steps.n_factorizations > config.SPARSE_TRIALS * steps.n_iter
-        if may_give_up and (many or steps.n_iter >= config.SPARSE_STEPS):
-            reason = "slow"
-            break
-    return steps.point, steps.n_iter, steps.n_factorizations, reason
