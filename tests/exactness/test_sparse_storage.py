@@ -64,7 +64,6 @@ def samples(p=60, n=60, n_classes=2, seed=0, n_edges=80):
     [
         ("group", {}),
         ("group", {"penalize_diagonal": False, "weights": [1.0, 0.5, 2.0]}),
-        ("group", {"screening": "none"}),
         ("group", {"screening": "hybrid"}),
         ("maximum", {}),
         ("fused", {}),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
@@ -70,8 +71,8 @@ class FactorSparsity:
         return rank
 
     @cached_property
-    def kernel(self):  # type: ignore[no-untyped-def]  # a named tuple of kernels/, which loads numba
-        """The sparsity as an argument of compiled code."""
+    def kernel(self) -> Any:
+        """The sparsity as an argument of compiled code: a named tuple of `kernels`, which loads numba."""
         from jointglasso.kernels.sparse_factor import Sparsity, tail_starts
 
         starts = tail_starts(self.n_columns, self.offset, self.rows)

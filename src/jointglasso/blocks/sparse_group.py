@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -246,7 +246,7 @@ class ActiveEntries:
         rows[self.group.find(support.i, support.j)] = support.value
         return rows[:-1][self.active]
 
-    def matrix(self, k: int, theta: FloatArray, diagonal: FloatArray):  # type: ignore[no-untyped-def]
+    def matrix(self, k: int, theta: FloatArray, diagonal: FloatArray) -> Any:
         """Theta of class k as an argument of `kernels.sparse_columns`."""
         from jointglasso.kernels.sparse_columns import SparseMatrix
 
