@@ -80,7 +80,7 @@ def test_the_solution_is_that_of_dense_blocks(penalty, lambdas, options):
         assert sparse.edge_clusters is not None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     p=st.integers(5, 60),

@@ -119,7 +119,8 @@ def _solve_all(
         start = warm_starts.nearest(problem)
         table = pairs
         if pairs is not None:
-            table = pairs.for_penalty(wider_penalty(problem.source, problem.penalty, problem.weights))
+            weights = problem.weights, problem.pair_weights
+            table = pairs.for_penalty(wider_penalty(problem.source, problem.penalty, *weights))
         solution = solve_problem(problem, screening, options, start, clock, table)
         warm_starts.add(problem, solution)
         if not solution.status:
@@ -134,7 +135,8 @@ def _scan_once(problems: list[JointProblem], screening: str, executor: Executor 
     if screening == "none":
         return None
     weakest = min((problem.penalty for problem in problems), key=lambda penalty: penalty.threshold(0))
-    return scan_on(executor, problems[0], wider_penalty(problems[0].source, weakest, problems[0].weights))
+    weights = problems[0].weights, problems[0].pair_weights
+    return scan_on(executor, problems[0], wider_penalty(problems[0].source, weakest, *weights))
 
 
 class _WarmStarts:

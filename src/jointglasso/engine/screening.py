@@ -54,7 +54,7 @@ class Screen:
             self._partition = Partition(labels, penalty.coupling).with_isolated(self.absent)
             return
         if self.pairs is None:
-            wider = penalty if rule == "global" else wider_penalty(source, penalty, problem.weights)
+            wider = penalty if rule == "global" else wider_penalty(source, penalty, problem.weights, self.pair_weights)
             self.pairs = scan_on(executor, problem, wider, strong_only=rule == "global")
         #: All pairs of the scan; a superset of `pairs`.
         self.scanned = self.pairs

@@ -274,7 +274,8 @@ class CachedSparseBlocks:
         group = self.dual.point.group
         if not group.penalty.class_dependent:
             return True
-        return group.slack_exceeds(gap_radii(np.full(len(group.weights), self.bounds.gap[0]), group.weights)[0].max())
+        weights = group.weights[group.classes]
+        return group.slack_exceeds(float(gap_radii(np.full(len(weights), self.bounds.gap[0]), weights)[0].max()))
 
     def with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
         """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""

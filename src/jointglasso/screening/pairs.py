@@ -23,6 +23,9 @@ from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 #: Columns of a `PairTable`, for some of its pairs.
 _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]
 
+#: Pairs drawn at random to estimate how many exceed lambda1.
+_DRAWN_PAIRS = 20_000
+
 #: Maps ``function(item, shared, progress)`` over items on remote workers; `shared` is sent once to each.
 TileMap = Callable[[Callable[..., Any], Sequence[Any], Any], list[Any]]
 
@@ -122,13 +125,25 @@ def scan_slack(penalty: PairPenalty, thresholds: Sequence[float]) -> tuple[float
     return box - max(thresholds), box
 
 
-def wider_penalty(source: CovarianceSource, penalty: PairPenalty, weights: FloatArray) -> PairPenalty:
-    """Penalty at which to scan: smaller where large groups may be stored sparsely, which needs pairs with slack."""
-    if source.n_variables < config.SPARSE_BLOCK or penalty.has_missing_variables or not penalty.scale > 0.0:
+def wider_penalty(
+    source: CovarianceSource, penalty: PairPenalty, weights: FloatArray, pair_weights: PairWeights | None
+) -> PairPenalty:
+    """Penalty at which to scan: smaller where large groups may be stored sparsely, which needs pairs with slack.
+
+    Where a sample of the pairs shows that too many exceed lambda1 for that, the slack would only take memory.
+    """
+    plain = pair_weights is None and not penalty.has_missing_variables
+    if source.n_variables < config.SPARSE_BLOCK or not plain or not penalty.scale > 0.0:
         return penalty
     thresholds = [penalty.threshold(k) for k in range(len(weights))]
     slack, box = scan_slack(penalty, thresholds)
     if slack >= config.SCAN_SLACK * box or not box > 0.0:
+        return penalty
+    i, j = np.random.default_rng(0).integers(0, source.n_variables, (2, _DRAWN_PAIRS))
+    i, j = np.minimum(i, j)[i != j], np.maximum(i, j)[i != j]
+    drawn = np.column_stack([w * source.entries(k, i, j) for k, w in enumerate(weights)])
+    above = float(penalty.exceeds_lambda1(drawn).any(axis=1).mean())
+    if above * source.n_variables > 2.0 * config.SPARSE_PAIRS:
         return penalty
     wider = penalty.scaled((1.0 - config.SCAN_SLACK) * box / max(thresholds))
     cached = _cached_scans.get(id(source))

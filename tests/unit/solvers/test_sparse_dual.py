@@ -153,8 +153,9 @@ def test_newton_steps_reach_the_optimum_of_their_face(grid):
     first = distance()
     objective = steps.objective
     assert newton_step(steps) and steps.objective < objective
-    assert distance() < 0.02 * first
-    newton_step(steps)
+    assert distance() < 0.3 * first
+    for _ in range(3):
+        newton_step(steps)
     assert distance() < 1e-4 * first
 
 
