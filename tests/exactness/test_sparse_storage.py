@@ -144,12 +144,12 @@ def test_a_callback_stops_with_a_gap(everything_is_sparse):
 
 
 def test_sparse_storage_fits_where_dense_blocks_do_not(monkeypatch):
-    source = jgl.SampleCovariance([chain(1600, 100, 0.8, np.random.default_rng(0))])
+    source = jgl.SampleCovariance([chain(1600, 300, 0.8, np.random.default_rng(0))])
     with pytest.raises(jgl.NotEnoughMemory), monkeypatch.context() as patch:
         patch.setattr(config, "SPARSE_BLOCK", 10**9)
-        jgl.solve(source, 0.5, 0.0, max_memory=2e7)
-    assert jgl.plan(source, 0.5, 0.0).memory < 2e7
-    solution = jgl.solve(source, 0.5, 0.0, max_memory=2e7)
+        jgl.solve(source, 0.4, 0.0, max_memory=2e7)
+    assert jgl.plan(source, 0.4, 0.0).memory < 2e7
+    solution = jgl.solve(source, 0.4, 0.0, max_memory=2e7)
     assert solution.status and "sparse" in solution.methods
 
 
