@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import blas
 
 from jointglasso import config
@@ -37,7 +38,7 @@ class FactorSparsity:
     n_columns: int
     """Number n_1 of sparse columns; the others are the dense tail."""
     offset: IntArray
-    rows: IntArray
+    rows: NDArray[np.int32]
     position: IntArray
     """(E,): position of each entry in the sparse columns, or -1 in the tail."""
     tail_position: IntArray

@@ -115,7 +115,7 @@ class SparseGroup:
         moved = np.zeros(in_block.shape, dtype=bool)
         prox = self.penalty.prox((theta + g)[in_block], np.ones(len(theta)), entries)
         moved[in_block] = (prox != 0.0) | (theta[in_block] != 0.0)
-        return in_block & moved.any(axis=1)[:, None] if self.penalty.class_dependent else moved
+        return in_block & moved.any(axis=1, keepdims=True) if self.penalty.class_dependent else moved
 
     def slack_exceeds(self, r: float) -> bool:
         """Whether pairs that are not listed stay within the slack if W changes by ``r sqrt(W_ii W_jj)``, W optimal."""

@@ -109,7 +109,8 @@ def scan_pairs(
     else:
         parts = map_on_cores(scan.exact, list(_bands(p)))
     thresholds = () if strong_only else tuple(penalty.threshold(k) for k in range(source.n_classes))
-    return PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)), thresholds=thresholds)
+    i, j, weighted, above, strong, factor = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return PairTable(p, i, j, weighted, above, strong, factor, thresholds)
 
 
 def scan_slack(penalty: PairPenalty, thresholds: Sequence[float]) -> tuple[float, float]:

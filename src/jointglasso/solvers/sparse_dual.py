@@ -174,7 +174,9 @@ class SparseDual:
 
     def _theta_radius(self, gap: float) -> FloatArray:
         """(P, K): bound on |Theta - Theta*| of the candidates, from a gap of the full problem."""
-        return self._products(np.sqrt(self.point.diagonal), lambda weight: precision_radius(gap, weight))
+        return self._products(
+            np.sqrt(self.point.diagonal), lambda weight: precision_radius(np.full(len(weight), gap), weight)
+        )
 
     def _products(self, root: FloatArray, radius: Any) -> FloatArray:
         """(P, K): ``radius(w_k) root_i root_j`` at the candidates; zero outside the blocks."""

@@ -32,7 +32,7 @@ class SparseFace:
         self.metric = np.concatenate([2.0 * self._sums(steps.h), steps.h_diagonal])
 
     def _sums(self, of_entries: FloatArray) -> FloatArray:
-        return np.bincount(self.variable[self.free], of_entries[self.free], self.n)
+        return np.bincount(self.variable[self.free], of_entries[self.free], self.n).astype(float)
 
     def moved(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Entries and diagonal after a step; entries whose sign would change become zero."""
