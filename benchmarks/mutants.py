@@ -301,7 +301,7 @@ EDGES, SCREENED, BOUNDS = (
     ("tests/exactness/test_certificate.py", "tests/exactness/test_rounding.py"),
 )
 CONDITIONS, HYBRID, RULES, PAIRS = (
-    "screening/conditions.py",
+    "screening/partition.py",
     "screening/hybrid.py",
     "screening/rules.py",
     "screening/pairs.py",
@@ -408,7 +408,6 @@ FURTHER = (
         "(np.sqrt(squares) < _quadratic_norm(system)) & factor.definite",
         "(np.sqrt(squares) < 0.99) & factor.definite",
         BOUNDS,
-        "the bound of `gap_of_squares` holds below 1: the limit is one of cost",
     ),
     Mutant(
         "the Fenchel gap is forgotten",
@@ -431,7 +430,6 @@ FURTHER = (
         "+ 16.0 * _UNIT * p * b_max",
         "",
         BOUNDS,
-        "a tenth of the first term",
     ),
     Mutant(
         "an inverse without meaning has a small error",

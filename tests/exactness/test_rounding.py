@@ -329,3 +329,17 @@ def test_sums_of_inverses_are_bounded_without_them(seed, size):
     assert needed[0] <= theta[0] / 1.21 <= (1.01 if size < 1e-3 else np.inf) * needed[0]
     assert needed[1] <= dual[0] / 1.21
     assert np.isinf(near_errors(np.array([40.0]), np.array([g]), np.array([b]), np.array([c]))).all()
+
+
+def test_the_error_of_an_inverse_is_the_sum_of_its_four_terms():
+    """The bound as it is derived in `rounding.py`, with a tenth for higher orders."""
+    p, a, b = 7.0, 30.0, 4.0
+    u = np.finfo(np.float64).eps / 2.0
+    g = (p + 1.0) * u / (1.0 - (p + 1.0) * u)
+    factor, square_root, product, residual = g * p * a, 2.0 * g * p * np.sqrt(a * b), g * p * b, 16.0 * u * p * b
+    measures = (np.array([a]), np.array([p * a])), (np.array([b]), np.array([p * b]))
+    conditioning = Conditioning(*measures, np.array([p]))
+    assert conditioning.eta[0] == pytest.approx(1.1 * (factor + square_root + product + residual), rel=1e-12)
+    assert conditioning.logdet_error[0] == pytest.approx(1.1 * g * (p * a + p * a * conditioning.eta[0]), rel=1e-12)
+    hopeless = (np.array([1e13]), np.array([1e13])), measures[1]
+    assert np.isinf(Conditioning(*hopeless, np.array([p])).eta[0])

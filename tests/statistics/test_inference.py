@@ -177,6 +177,33 @@ def test_tests_across_classes_agree_with_plain_sums():
     np.testing.assert_allclose(p, 2 * stats.norm.sf(np.abs(effect)))
 
 
+def test_a_pooled_effect_has_the_degrees_of_satterthwaite():
+    z, error, degrees = np.array([[0.4, 0.1]]), np.array([[0.1, 0.3]]), np.array([5.0, 40.0])
+    weight = 1 / error[0] ** 2
+    freedom = weight.sum() ** 2 / (weight**2 / degrees).sum()
+    statistic, p = across.pooled_effect(z, error, degrees)
+    assert statistic[0] == pytest.approx((weight @ z[0]) / np.sqrt(weight.sum()))
+    assert p[0] == pytest.approx(2 * stats.t.sf(statistic[0], freedom)) and 5.0 < freedom < 8.0
+
+
+def test_the_interval_of_a_difference_is_that_of_zou():
+    """Each limit by the near limits of the two intervals, which are not symmetric far from zero."""
+    z, half = np.arctanh([[0.9, -0.2]]), np.array([[0.4, 0.6]])
+    difference, low, high = (float(part[0]) for part in across.difference_interval(z, half))
+    (r1, r2), (l1, l2), (u1, u2) = np.tanh(z[0]), np.tanh(z[0] - half[0]), np.tanh(z[0] + half[0])
+    assert difference == pytest.approx(1.1)
+    assert low == pytest.approx(1.1 - np.sqrt((r1 - l1) ** 2 + (u2 - r2) ** 2))
+    assert high == pytest.approx(1.1 + np.sqrt((u1 - r1) ** 2 + (r2 - l2) ** 2))
+
+
+def test_the_diagonal_of_the_desparsified_estimate_has_a_lower_bound():
+    """Residuals of the wrong Theta: 2 theta - u'u / n is negative, and partial correlations would not exist."""
+    scores = 5.0 * np.random.default_rng(0).standard_normal((30, 3))
+    residuals = Residuals(scores, sparse.eye_array(3))
+    assert (residuals.diagonal == 0.1).all() and residuals.floored.tolist() == [0, 1, 2]
+    assert np.isfinite(residuals.all_pairs()).all()
+
+
 def test_estimated_errors_are_paid_for_as_welch_does():
     """Means of groups by their standard errors: the tests are those of scipy for groups of unequal variance."""
     rng = np.random.default_rng(1)

@@ -17,6 +17,7 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, Stratif
 from sklearn.utils import check_random_state
 
 import jointglasso as jgl
+from jointglasso.engine import SolveOptions
 from jointglasso.selection import aic, bic, ebic, jbic, lambda_max
 from jointglasso.selection.budget import Budget
 from jointglasso.selection.criteria import noise_gain
@@ -783,12 +784,12 @@ def test_points_weaker_than_an_infeasible_one_are_not_planned(source, monkeypatc
     monkeypatch.setattr("jointglasso.selection.budget.SCANNED_ONCE", 1)
     planned = []
     monkeypatch.setattr(Budget, "_planned", lambda self, *point: planned.append(point) or "memory")
-    budget = Budget(source, None, {})
+    budget = Budget(source, None, SolveOptions())
     assert budget.why_infeasible(0.2, 0.2) == "memory"
     assert budget.why_infeasible(0.25, 0.1) == "memory" and len(planned) == 2, "fewer pairs are above lambda1"
     assert budget.why_infeasible(0.15, 0.24) == "memory" and len(planned) == 2
     assert budget.why_infeasible(0.15, 0.3) == "memory" and len(planned) == 3, "fewer pairs are outside the ball"
-    fused = Budget(source, None, {"penalty": "fused"})
+    fused = Budget(source, None, SolveOptions(penalty="fused"))
     fused.why_infeasible(0.2, 0.2)
     planned.clear()
     assert fused.why_infeasible(0.1, 0.2) == "memory" and not planned

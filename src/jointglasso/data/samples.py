@@ -269,7 +269,8 @@ def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) 
     if groupby not in adata.obs:
         raise InputError(f"obs has no column {groupby!r}; its columns are {listed(adata.obs.columns)}.", "groupby")
     if layer is not None and layer not in adata.layers:
-        raise InputError(f"There is no layer {layer!r}; the layers are {listed(adata.layers) or 'none'}.", "layer")
+        names = [name for name in adata.layers if name is not None]  # None is X, from anndata 0.13 on
+        raise InputError(f"There is no layer {layer!r}; the layers are {listed(names) or 'none'}.", "layer")
     column = adata.obs[groupby]
     if classes is None and column.isna().any():
         raise InputError(

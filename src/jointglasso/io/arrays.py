@@ -126,7 +126,8 @@ def _layer(data: Any, layer: str | None, path: str) -> tuple[Any, Any]:
         return data.raw.var_names, data.raw.X
     values = data.X if layer is None else data.layers.get(layer)
     if values is None:
-        known = nearest(layer or "", [*data.layers, *(["raw"] if data.raw is not None else [])])
+        layers = [name for name in data.layers if name is not None]  # None is X, from anndata 0.13 on
+        known = nearest(layer or "", [*layers, *(["raw"] if data.raw is not None else [])])
         missing = "X" if layer is None else f"layer {layer!r}"
         raise InputError(f"{path} has no {missing} ({known}): choose with {argument('layer', ...)}.", "layer")
     return data.var_names, values

@@ -36,7 +36,7 @@ def read_excel(file: Path, options: ReadOptions) -> Grid:
             require_memory(_CELL_TO_TEXT * sum(entry.file_size for entry in archive.infolist()), path)
         with pd.ExcelFile(file, engine="openpyxl") as book:
             sheet = _sheet(book.sheet_names, options.sheet, path)
-            frame = book.parse(sheet, header=None, dtype=object, na_filter=False)
+            frame = pd.read_excel(book, sheet_name=sheet, header=None, dtype=object, na_filter=False)
     rows = [[cell_text(value, number_format.decimal) for value in row] for row in frame.to_numpy().tolist()]
     filled = [(line, cells) for line, cells in enumerate(rows, start=1) if any(cells)]
     if not filled:

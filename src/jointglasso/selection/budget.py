@@ -68,8 +68,6 @@ class Budget:
         and outside the ball: it needs no plan. The balls of group penalties are nested where lambda1 + lambda2 is not
         larger either.
         """
-        if self._drawn_maxima is None:
-            return ""
         for (first, second), reason in self._infeasible.items():
             limit = first + second - lambda1 if self._is_group else second
             if lambda1 <= first and lambda2 <= limit:
@@ -80,6 +78,8 @@ class Budget:
         return reason
 
     def _planned(self, lambda1: float, lambda2: float) -> str:
+        if self._drawn_maxima is None:
+            return ""
         p = self._source.n_variables
         n_pairs = (1.0 - np.searchsorted(self._drawn_maxima, lambda1) / len(self._drawn_maxima)) * p * (p - 1) / 2
         if n_pairs > _MAX_PAIRS:

@@ -21,6 +21,7 @@ from jointglasso.duality import DualityGap, diagonal_bounds
 from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import BestSoFar, Evaluated, IterativeMethod, SolverResult, SolverTask, State, run
+from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
 from jointglasso.solvers.column_ascent import suits_columns
 from jointglasso.solvers.column_sweeps import SmallColumns, StoredColumns, slow_groups, step_on_face, uses_faces
@@ -55,8 +56,10 @@ class Auto:
         best, methods = _begin(task, strong)
         n_iter, reason = 0, "tolerance"
         for stage in () if best.solved else _stages(task, methods, strong):
-            max_iter = _admm_iterations(task) if isinstance(stage, _AdmmOnGroups) else task.max_iter
-            taken, reason = run(stage, best, max_iter - n_iter)
+            remaining = (_admm_iterations(task) if isinstance(stage, _AdmmOnGroups) else task.max_iter) - n_iter
+            if isinstance(stage, _PerGroup):
+                stage.max_iter = remaining
+            taken, reason = run(stage, best, remaining)
             n_iter += taken
             if reason in ("tolerance", "callback"):
                 break
@@ -74,22 +77,19 @@ def _stages(task: SolverTask, methods: Any, strong: BoolArray) -> Iterator[Itera
     if fused and "columns" in task.penalty.supports:
         yield _FixedDiagonals(task, methods)
     elif columns:
-        yield from _column_stages(task, methods, dense, strong)
+        yield from _column_stages(task, methods, dense)
     if not faces:
-        yield _NewtonOnGroups(task, methods, dense & (not columns))
+        yield _NewtonOnGroups(task, methods, dense, strong)
     yield _AdmmOnGroups(task, methods)
 
 
-def _column_stages(
-    task: SolverTask, methods: Any, dense: BoolArray, strong: BoolArray
-) -> Iterator[IterativeMethod[Any, Evaluated]]:
-    """Column sweeps over the small groups, then over each large one (and dense ones, if Newton's method follows)."""
+def _column_stages(task: SolverTask, methods: Any, dense: BoolArray) -> Iterator[IterativeMethod[Any, Evaluated]]:
+    """Column sweeps over the small groups, then over each large one; before Newton's method, that begins with them."""
     is_large = task.system.largest_block > config.LARGE
     if (~is_large).any():
         yield SmallColumns(task, methods, dense & ~is_large)
-    separate = is_large if uses_faces(task) else (is_large & (not task.absolute)) | dense
-    if separate.any():
-        yield _ColumnsOnGroups(task, methods, separate, strong)
+    if uses_faces(task) and is_large.any():
+        yield _ColumnsOnGroups(task, methods, is_large)
 
 
 def _begin(task: SolverTask, strong: BoolArray) -> tuple[BestSoFar, Any]:
@@ -138,7 +138,7 @@ class _PerGroup(IterativeMethod[State, Evaluated]):
     """A method applied to some groups; repeated for groups whose limits have decreased with the objective."""
 
     def __init__(self, task: SolverTask, methods: Any) -> None:
-        self.task, self.methods = task, methods
+        self.task, self.methods, self.max_iter = task, methods, task.max_iter
 
     def init(self, best: BestSoFar) -> State:
         self.best, self.limits = best, np.full(self.task.system.n_groups, np.inf)
@@ -171,48 +171,62 @@ class _PerGroup(IterativeMethod[State, Evaluated]):
 class _ColumnsOnGroups(_PerGroup):
     """Column sweeps over large groups, one after another."""
 
-    def __init__(self, task: SolverTask, methods: Any, groups: BoolArray, strong: BoolArray) -> None:
+    def __init__(self, task: SolverTask, methods: Any, groups: BoolArray) -> None:
         super().__init__(task, methods)
-        self.groups, self.strong = groups, strong
+        self.groups = groups
 
     def suitable(self) -> BoolArray:
         return self.groups
 
     def improve(self, todo: BoolArray) -> int:
-        best, taken, faces = self.best, [0], uses_faces(self.task)
-        max_iter = min(self.task.max_iter, config.COMPARING_MOST if faces else config.NEWTON_SWEEPS)
+        best, taken, max_iter = self.best, [0], min(self.max_iter, config.COMPARING_MOST)
         for group in np.flatnonzero(todo).tolist():
             subtask, positions = extract_group(self.task, best.theta, group, best.limits, self.task.max_iter)
             single = self.task.system.n_groups == 1
             known = best.bounds.of_group(group, self.task.system.block_group == group, positions)
             inner = BestSoFar(subtask, bounds=known)
-            columns = StoredColumns(subtask, self.strong if single and len(self.strong) else None)
-            n_iter, reason = run(columns, inner, max_iter)
+            n_iter, reason = run(StoredColumns(subtask), inner, max_iter)
             best.update_group(group, positions, inner.theta, inner.bounds)
             taken.append(n_iter)
-            self.methods[group] = "columns" if faces else "columns, newton"
+            self.methods[group] = "columns"
             if reason == "callback" or (not single and self.task.report(best.objective, None)):
                 break  # `run` asks again
         return max(taken)
 
 
 class _NewtonOnGroups(_PerGroup):
-    """Newton's method on groups with a penalty that supports it as a whole."""
+    """Newton's method on groups with a penalty that supports it as a whole; large and dense groups are swept first."""
 
-    def __init__(self, task: SolverTask, methods: Any, excluded: BoolArray) -> None:
+    def __init__(self, task: SolverTask, methods: Any, dense: BoolArray, strong: BoolArray) -> None:
         super().__init__(task, methods)
-        self.excluded = excluded
+        is_large, columns = task.system.largest_block > config.LARGE, suits_columns(task)
+        self.excluded, self.strong = dense & (not columns), strong
+        self.sweeps = (dense | (is_large & (not task.absolute))) & columns
 
     def suitable(self) -> BoolArray:
         return ~self.excluded
 
     def improve(self, todo: BoolArray) -> int:
         task, best = self.task, self.best
-        swept = todo & (self.methods == "columns, newton")
-        self.methods[todo & ~swept] = "newton"
-        theta, work_limit = best.theta.copy(), config.ADMM_WORK if task.memory_for_admm else np.inf
-        taken = newton_on_groups(task, theta, todo, self.limits, task.max_iter, work_limit=work_limit)
-        best.update(Evaluated(theta, task.bounds(theta, scale_to_feasible=True)), todo)
+        swept = self.sweeps | (self.methods == "columns, newton")
+        self.methods[todo] = np.where(swept, "columns, newton", "newton")[todo]
+        work_limit = config.ADMM_WORK if task.memory_for_admm else np.inf
+        if task.system.n_groups == 1:
+            theta, bounds, taken, _ = solve_big_group(
+                replace(task, max_iter=self.max_iter),
+                best.theta,
+                work_limit=work_limit,
+                sweeps=bool(self.sweeps[0]),
+                violates_global=self.strong,
+            )
+        else:
+            theta = best.theta.copy()
+            taken = newton_on_groups(
+                task, theta, todo, self.limits, self.max_iter, work_limit=work_limit, sweeps=self.sweeps
+            )
+            bounds = task.bounds(theta, scale_to_feasible=True)
+        best.update(Evaluated(theta, bounds), todo)
+        self.sweeps = self.sweeps & False  # another pass starts near the solution
         return taken
 
 
@@ -249,7 +263,7 @@ class _AdmmOnGroups(_PerGroup):
 
     def improve(self, todo: BoolArray) -> int:
         task, best, groups = self.task, self.best, np.flatnonzero(todo).tolist()
-        n_threads, max_iter = task.n_threads if len(groups) == 1 else 1, _admm_iterations(task)
+        n_threads, max_iter = task.n_threads if len(groups) == 1 else 1, self.max_iter
         faces = uses_faces(task)
         warm = task.warm or self.n_rounds > 0 or not faces
         self.gap, self.objective = best.bounds.gap.copy(), best.bounds.objective.copy()
@@ -287,7 +301,7 @@ class _FixedDiagonals(_PerGroup):
             report=lambda objective, gap: False, keep=lambda theta: None,
         )  # fmt: skip
         inner, taken = BestSoFar(fixed), 0
-        for stage in _column_stages(fixed, self.methods, slow_groups(fixed), np.empty(0, dtype=bool)):
+        for stage in _column_stages(fixed, self.methods, slow_groups(fixed)):
             taken += run(stage, inner, task.max_iter)[0]
         self.methods[todo] = "columns"
         best.update(Evaluated(prox_step(task, inner.theta, inner.bounds.inverse)), todo)

@@ -181,12 +181,12 @@ class LargeColumns(IterativeMethod[SweepState, Candidate]):
 class StoredColumns(LargeColumns[Evaluated]):
     """Sweeps over one large group with stored blocks."""
 
-    def __init__(self, task: SolverTask, violates_global: BoolArray | None = None) -> None:
-        self.task, self.violates_global, self.faces = task, violates_global, uses_faces(task)
+    def __init__(self, task: SolverTask) -> None:
+        self.task, self.faces = task, uses_faces(task)
 
     def begin(self, best: BestSoFar) -> ColumnAscent:
         inverse = best.bounds.inverse if self.task.warm and best.bounds.factor.definite.all() else None
-        return ColumnAscent.begin(self.task, best.theta, inverse, self.violates_global)
+        return ColumnAscent.begin(self.task, best.theta, inverse)
 
     def init(self, best: BestSoFar) -> SweepState:
         state = super().init(best)

@@ -17,7 +17,7 @@ from reports import big_solution, made_solution, ring
 
 def cliques(sizes, between=0.02, inside=0.2, lonely=1):
     """Precision matrix of cliques, neighbours tied by one weak edge, and variables without an edge."""
-    blocks = sparse.block_diag([np.full((n, n), -inside) for n in sizes], format="lil")
+    blocks = sparse.block_diag([sparse.coo_array(np.full((n, n), -inside)) for n in sizes], format="lil")
     starts = np.cumsum([0, *sizes[:-1]])
     for one, two in pairwise(starts):
         blocks[one, two] = blocks[two, one] = -between

@@ -238,7 +238,9 @@ def test_adjacency_is_ordered_by_block_and_symmetric(small):
 
 def test_block_order_keeps_components_together():
     networks = jgl.JointNetworks(
-        [sparse.csc_array(sparse.block_diag([[[3, 1, 1], [1, 3, 1], [1, 1, 3.0]]] * 4))], ["x"], range(12)
+        [sparse.csc_array(sparse.block_diag([sparse.coo_array([[3, 1, 1], [1, 3, 1], [1, 1, 3.0]])] * 4))],
+        ["x"],
+        range(12),
     )
     mixed = networks.subnetwork(np.random.default_rng(0).permutation(12))
     blocks = [int(mixed.variable_names[i]) // 3 for i in block_order(mixed)]

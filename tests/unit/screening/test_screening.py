@@ -605,3 +605,14 @@ def test_selection_and_inference_scan_once(monkeypatch):
     beyond = jgl.select(samples)
     assert 1 < len(scans) <= len(beyond.grid) + 1, "a plan and the solve after it have one scan"
     assert (beyond.lambda1, beyond.score) == (apart.lambda1, apart.score)
+
+
+def test_a_forbidden_pair_satisfies_the_conditions_whatever_its_covariance():
+    from jointglasso.screening.partition import necessary_condition_holds, sufficient_condition_holds
+
+    S, apart = [np.array([[1.0, 0.9], [0.9, 1.0]])], np.array([[0, 1]])
+    forbidden = np.array([[1.0, np.inf], [np.inf, 1.0]])
+    assert not sufficient_condition_holds(apart, S, 0.1, 0.1, None)
+    assert sufficient_condition_holds(apart, S, 0.1, 0.1, None, forbidden)
+    assert not necessary_condition_holds(apart, S, 0.1, 0.1, [np.eye(2)], None)
+    assert necessary_condition_holds(apart, S, 0.1, 0.1, [np.eye(2)], None, forbidden)
