@@ -2,9 +2,11 @@
 
     python benchmarks/first_use.py [WHAT] [--top 30]
 
-WHAT is "demo" (one solve of the synthetic data, the default), "select" (a selection and a refit on it) or "warm"
-(everything, as `jointglasso doctor --warm` does). Seconds are those of the processor, so that a busy machine counts
-little; what numba compiles of its own on the way is charged to the kernel that asked for it.
+WHAT is "solve" (one solve of synthetic data, the default), "select" (a selection and a refit), "infer" (confidence
+intervals), "fused" (a solve with the fused penalty), "varying" (`TimeVaryingGraphicalLasso.fit`), "large" (a fused
+group of more than 256 variables), "each" (one after the other, each in a new process and an empty cache) or "warm"
+(everything, as `jointglasso doctor --warm` does). Seconds by kernel are those of the processor, so that a busy machine
+counts little; what numba compiles of its own on the way is charged to the kernel that asked for it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ import tempfile
 import time
 from collections import defaultdict
 from typing import Any
+
+FEATURES = "solve", "select", "infer", "fused", "varying", "large"
 
 
 def run(what: str) -> None:
@@ -32,10 +36,20 @@ def run(what: str) -> None:
     rng = np.random.default_rng(0)
     mixing = np.eye(60) + 0.4 * (rng.random((60, 60)) < 2.0 / 60)
     X, y = np.vstack([rng.standard_normal((100, 60)) @ mixing for _ in range(3)]), np.repeat(list("abc"), 100)
+    S = np.stack([np.corrcoef(X[y == k], rowvar=False) for k in "abc"])
     if what == "select":
         jgl.refit(jgl.SampleCovariance.from_labels(X, y), jgl.select(X, y).solution)
+    elif what == "infer":
+        jgl.infer(X, y)
+    elif what == "varying":
+        from jointglasso.estimators import TimeVaryingGraphicalLasso
+
+        TimeVaryingGraphicalLasso(0.2, 0.05, windows=3).fit(X, np.arange(len(X)))
+    elif what == "large":
+        index = np.arange(300)
+        jgl.solve(np.stack([0.6 ** np.abs(index[:, None] - index)] * 2), 0.2, 0.05, penalty="fused")
     else:
-        jgl.solve(np.stack([np.corrcoef(X[y == k], rowvar=False) for k in "abc"]), 0.2, 0.05)
+        jgl.solve(S, 0.2, 0.05, penalty="fused" if what == "fused" else "group")
 
 
 def measure(what: str, top: int) -> None:
@@ -76,16 +90,17 @@ def measure(what: str, top: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("demo", "select", "warm"), default="demo")
+    parser.add_argument("what", nargs="?", choices=(*FEATURES, "each", "warm"), default="solve")
     parser.add_argument("--top", type=int, default=30)
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.here:
         measure(arguments.what, arguments.top)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, arguments.what, "--top", str(arguments.top), "--here"]
-        subprocess.run(command, env={**os.environ, "NUMBA_CACHE_DIR": folder}, check=True)
+    for what in FEATURES if arguments.what == "each" else (arguments.what,):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, __file__, what, "--top", str(arguments.top), "--here"]
+            subprocess.run(command, env={**os.environ, "NUMBA_CACHE_DIR": folder}, check=True)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.inference.batch import Estimator
+from jointglasso.inference.batch import Estimator, fit_on_support, sweep_resamples
 from jointglasso.inference.permutation import _paired_orders, _permutation, calibrated, strength_difference
 from jointglasso.inference.support import penalty_of
-from jointglasso.kernels.small_support import fit_supports
+from jointglasso.penalties import GroupPenalty
 from simulations import normal, student, truths
 
 
@@ -35,13 +35,14 @@ def test_the_compiled_fit_is_solve_and_refit(p, sizes):
     S = np.array([[np.corrcoef(rng.normal(size=(int(n), p)).T) for n in sizes] for _ in range(4)])
     weights = np.sqrt(sizes / sizes.mean())
     lambda1, lambda2 = penalty_of(p, sizes, 1.0)
-    theta, settled = np.empty_like(S), np.zeros(4, dtype=bool)
-    fit_supports(S, weights, lambda1, lambda2, 1e-6, theta, settled)
-    assert settled.sum() >= 3
-    for problem in np.flatnonzero(settled):
+    fits = [*map(fit_on_support, S, sweep_resamples(S, weights, GroupPenalty(lambda1, lambda2)))]
+    assert sum(fit is not None for fit in fits) >= 3
+    for problem, theta in enumerate(fits):
+        if theta is None:
+            continue
         penalised = jgl.solve(list(S[problem]), lambda1, lambda2, weights=weights, penalize_diagonal=False, tol=1e-10)
         exact = jgl.refit(list(S[problem]), penalised)
-        for found, expected in zip(theta[problem], exact.precision, strict=True):
+        for found, expected in zip(theta, exact.precision, strict=True):
             np.testing.assert_allclose(found, expected.toarray(), atol=1e-5)
             np.testing.assert_array_equal(found != 0, expected.toarray() != 0)
 
@@ -51,9 +52,8 @@ def test_what_does_not_settle_is_said_and_goes_the_usual_way():
     scores = [rng.normal(size=(9, 14)), rng.normal(size=(40, 14))]
     estimator = Estimator(np.array([9.0, 40.0]), np.ones(2), penalty_multiplier=0.2)
     S = np.array([[np.corrcoef(Z.T) for Z in scores]])
-    theta, settled = np.empty_like(S), np.ones(1, dtype=bool)
-    fit_supports(S, np.ones(2), *penalty_of(14, estimator.sizes, 0.2), 1e-6, theta, settled)
-    assert not settled[0]
+    (theta,) = sweep_resamples(S, np.ones(2), GroupPenalty(*penalty_of(14, estimator.sizes, 0.2)))
+    assert fit_on_support(S[0], theta) is None
     z, error = estimator.estimate_batch([scores], judged=True)[0]
     assert np.isfinite(z).all()
     assert (error > 0).all()

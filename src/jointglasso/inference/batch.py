@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import helmert
 
+from jointglasso import config
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource, DenseCovariance
 from jointglasso.data.checks import InputError
@@ -25,6 +26,7 @@ from jointglasso.data.samples import Samples
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.inference.standard_errors import Residuals, all_factors, mean_of_factors, moderated
 from jointglasso.inference.support import find_support, penalty_of
+from jointglasso.penalties import GroupPenalty
 from jointglasso.selection.solves import Tracker, WorkerPool
 
 
@@ -123,8 +125,14 @@ def _draw_subjects(subjects: IntArray, rng: np.random.Generator) -> IntArray:
 #: Entries of the correlation matrices (K p^2 each) in one batch of resamples.
 _PIECE = 1_000_000
 
-#: Change of a covariance in a sweep at which a fit has converged.
-_TOL = 1e-6
+#: Change of a covariance in a sweep at which a fit on a support has converged; gap of a penalised fit per variable.
+_TOL, _GAP = 1e-6, 1e-10
+
+#: Most sweeps over the columns for the support, and for the fit on it.
+_MAX_SWEEPS, _MAX_REFIT_SWEEPS = 100, 400
+
+#: Diagonal entry of Theta, on the scale of correlations, above which an estimate counts as diverging.
+_DIVERGED = 1e6
 
 #: Maximum number of variables: the time of a resample grows with its cube.
 LARGEST = 1_000
@@ -188,14 +196,11 @@ class Estimator:
         return _z_of(scores, precision, self.dilution)[:1]
 
     def _fit(self, problems: Sequence[list[FloatArray]]) -> list[list[FloatArray]]:
-        """Maximum likelihood estimates on the supports; by the general solver where the kernel does not converge."""
-        from jointglasso.kernels.small_support import fit_supports
-
+        """Maximum likelihood estimates on the supports; by the general solver where the sweeps do not converge."""
         S = np.array([[Z.T @ Z / len(Z) for Z in scores] for scores in problems])
-        lambda1, lambda2 = penalty_of(S.shape[-1], self.sizes, self.penalty_multiplier)
-        theta, converged = np.empty_like(S), np.zeros(len(S), dtype=bool)
-        fit_supports(S, self.weights, lambda1, lambda2, _TOL, theta, converged)
-        return [list(theta[n]) if converged[n] else self._fit_by_solver(S[n]) for n in range(len(S))]
+        penalty = GroupPenalty(*penalty_of(S.shape[-1], self.sizes, self.penalty_multiplier))
+        fits = map(fit_on_support, S, sweep_resamples(S, self.weights, penalty))
+        return [self._fit_by_solver(S[n]) if fit is None else fit for n, fit in enumerate(fits)]
 
     def _fit_by_solver(self, S: FloatArray) -> list[FloatArray]:
         support = find_support(
@@ -264,3 +269,50 @@ def _standardised(X: FloatArray) -> FloatArray:
     centred = X - X.mean(axis=0)
     deviation = np.sqrt(np.einsum("ij,ij->j", centred, centred) / len(X))
     return centred / np.where(deviation > 1e-12, deviation, 1.0)
+
+
+def sweep_resamples(S: FloatArray, weights: FloatArray, penalty: GroupPenalty) -> list[FloatArray | None]:
+    """Joint graphical lasso with unpenalised diagonal of each resample, theta (K, p, p); None where it failed.
+
+    The resamples S (B, K, p, p) are groups of one system: no screening, no certificate, one call of the sweeps.
+    """
+    from jointglasso.kernels.pair_types import Blocks
+    from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, ascend_small_groups
+
+    n_problems, n_classes, p, _ = S.shape
+    block = np.arange(n_problems * n_classes + 1)
+    members, size = np.tile(np.arange(p), n_problems * n_classes), np.full(len(block) - 1, p)
+    groups = GroupIndex(block[::n_classes].copy(), block[:-1], block[:-1] % n_classes, members, p, n_classes)
+    blocks = Blocks(block * p * p, size, block * p, np.tile(weights, n_problems), S.ravel(), np.empty(0))
+    limits = SweepLimits(
+        np.full(n_problems, _GAP * p), _MAX_SWEEPS, penalty.scale, penalty.box_radius(n_classes), 0.0,
+        penalty.workspace_size(n_classes), *config.COLUMN_PRECISION,
+    )  # fmt: skip
+    theta = np.zeros_like(S)
+    diagonal = np.einsum("...ii->...i", theta)
+    diagonal[:] = start = (1.0 - 1e-3) / np.einsum("...ii->...i", S)  # kept where a group fails, and no solution
+    flat, selected = theta.reshape(-1), np.ones(n_problems, dtype=bool)
+    sweeps = ascend_small_groups(penalty.pair, groups, blocks, limits, flat, np.empty(0), selected)
+    failed = (sweeps >= _MAX_SWEEPS) | (diagonal == start).any(axis=(1, 2))
+    return [None if failed[n] else theta[n] for n in range(n_problems)]
+
+
+def fit_on_support(S: FloatArray, theta: FloatArray | None) -> list[FloatArray] | None:
+    """Maximum likelihood on the support of theta (K, p, p), class by class; None where it did not converge.
+
+    From the penalised W it takes few sweeps, but may lose definiteness; from a positive definite S it cannot.
+    """
+    from jointglasso.kernels.support_newton import sweep_support
+
+    fits: list[FloatArray] = []
+    for R, Theta in zip(S, () if theta is None else theta, strict=False):
+        rows, neighbours = np.nonzero(Theta - np.diag(np.diagonal(Theta)))
+        first = np.searchsorted(rows, np.arange(len(R) + 1))
+        start = np.linalg.inv(Theta)
+        scale = np.sqrt(np.diagonal(R) / np.diagonal(start))
+        for W in (start * np.outer(scale, scale), R.copy()):
+            fit = np.zeros_like(R)
+            if sweep_support(R, first, neighbours, 0.01 * _TOL, _MAX_REFIT_SWEEPS, _DIVERGED, W, fit):
+                fits.append(0.5 * (fit + fit.T))
+                break
+    return fits if len(fits) == len(S) else None

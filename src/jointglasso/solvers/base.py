@@ -184,7 +184,8 @@ def run(method: IterativeMethod[StateT, Candidate], best: Best[Candidate], max_i
             if not due:
                 best.update(method.theta(state))
             return state.n_iter, reason
-        best.keep(lambda: method.theta(state))  # noqa: B023  # called at once or not at all
+        if state.n_iter > 0:  # the start needs no snapshot
+            best.keep(lambda: method.theta(state))  # noqa: B023  # called at once or not at all
         state = method.step(state)
 
 

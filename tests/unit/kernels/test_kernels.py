@@ -225,7 +225,7 @@ PLAIN = ("jit", "pair", "pair_types")
 #: test_sparse_factor.py.
 ELSEWHERE = (
     "submodular", "fused_face", "fused_pair", "fused_rows", "laplacian_pair", "maximum_pair", "row_sums",
-    "small_support", "support_newton", "sparse_order", "sparse_factor", "sparse_columns",
+    "support_newton", "sparse_order", "sparse_factor", "sparse_columns",
 )  # fmt: skip
 
 
