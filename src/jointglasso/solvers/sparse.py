@@ -69,7 +69,7 @@ def descend(
     A Newton step is tried after every few proximal steps that together have not reduced the estimate much.
     """
     steps, reason = ProximalSteps(point), "max_iter"
-    estimates = [steps.gap_estimate]
+    estimates, n_failed = [steps.gap_estimate], 0
     while True:
         if steps.gap_estimate <= target:
             reason = "tolerance"
@@ -80,7 +80,9 @@ def descend(
             reason = "callback"
             break
         is_slow = len(estimates) > _SLOW_STEPS and estimates[-1] > _SLOW * estimates[-1 - _SLOW_STEPS]
-        if is_slow and newton_step(steps):
+        if is_slow:
+            before = steps.gap_estimate
+            n_failed += not (newton_step(steps) and steps.gap_estimate < before)
             estimates.clear()
         else:
             steps.step()
@@ -89,7 +91,7 @@ def descend(
             reason = "rounding"
             break
         many = steps.n_iter >= _TRIAL_STEPS and steps.n_trials > _TRIALS * steps.n_iter
-        if may_give_up and (many or steps.n_iter >= _MAX_STEPS):
+        if may_give_up and (many or n_failed > 1 or steps.n_iter >= _MAX_STEPS):
             reason = "slow"
             break
     return steps.point, steps.n_iter, reason
