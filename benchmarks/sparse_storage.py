@@ -1,6 +1,6 @@
 """One giant sparse component: seconds of scan, solve and check, peak memory, gap and growth, by graph and size.
 
-python benchmarks/sparse.py [--graphs chain grid ...] [--sizes 10000 30000] [--classes 1 2] [--tol 1e-8]
+python benchmarks/sparse_storage.py [--graphs chain grid ...] [--sizes 10000 30000] [--classes 1 2] [--tol 1e-8]
 
 Each case runs in a process of its own. The data are samples of Gaussian Markov fields on the graph, K classes with the
 same graph; lambda1 is above most chance covariances, so that the support stays sparse and is one component.
