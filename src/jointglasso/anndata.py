@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from anndata import AnnData
 
 
-@known_arguments(select)
+@known_arguments(solve, select)
 def fit(
     adata: AnnData,
     groupby: str = "condition",

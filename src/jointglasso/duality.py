@@ -4,9 +4,7 @@ The dual problem (W_k = inverse of Theta_k at the optimum, B the subdifferential
 
     max  sum_k w_k (log det W_k + p)   s.t.   w_k (W_k - S_k)_ij in B for i != j,  (W_k)_ii = S_k,ii + penalty_ii / w_k
 
-(with a fused diagonal, plus a subgradient of its penalty over w_k).
-
-At a primal point Theta, u is the element of the subdifferential of the penalty at Theta nearest to the negative
+(with a fused diagonal, plus a subgradient of its penalty over w_k). At a primal point Theta, u is the element of the subdifferential of the penalty at Theta nearest to the negative
 gradient, and W = S + u / w. The Fenchel gap of the penalty is then zero and, with the sparse matrix R = W - Theta^{-1},
 
     gap = sum_k w_k [ tr(R_k Theta_k) - log det(I + R_k Theta_k) ],

@@ -22,7 +22,7 @@ RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
 
 def test_every_public_name_is_in_the_reference():
     listed = set(re.findall(r"^   ([\w.]+)$", (DOCS / "api.rst").read_text("utf-8"), flags=re.M))
-    packages = {"anndata", "datasets", "io", "plots"}
+    packages = {"anndata", "datasets", "io", "pl", "plots", "tl"}
     public = {name for name in jgl.__all__ if not name.startswith("_") and name not in packages}
     assert public - listed == set()
     assert {f"plots.{name}" for name in jgl.plots.__all__} - listed == set()

@@ -83,7 +83,11 @@ def test_answers_run(code, world, tmp_path, monkeypatch):
     if "adata" in code:
         anndata = pytest.importorskip("anndata")
         cells = pd.DataFrame({"cell_type": world["y"]}, index=[str(i) for i in range(120)])
-        world = {**world, "adata": anndata.AnnData(world["X"].to_numpy(), obs=cells)}
+        cells["donor"] = [f"d{i % 12}" for i in range(120)]
+        genes = pd.DataFrame({"highly_variable": True}, index=[f"g{j}" for j in range(world["X"].shape[1])])
+        world = {**world, "adata": anndata.AnnData(world["X"].to_numpy(), obs=cells, var=genes)}
+        if "jgl.pl" in code:
+            jgl.tl.networks(world["adata"], "cell_type", lambda1=0.1, lambda2=0.1)
     run(code, world)
 
 

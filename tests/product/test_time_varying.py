@@ -210,7 +210,8 @@ def test_the_command_line_tells_where_the_networks_change(tmp_path):
     arguments = ["fit", str(file), "--time", "t", "--windows", "8", "--lambda1", "0.15", "--lambda2", "0.2"]
     found = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "out"), "--no-figures"])
     assert found.exit_code == 0, found.output
-    assert "Most changes: from 150 – 199 to 200 – 249 1 pairs (1 certified)." in found.output
+    step = "from 150 – 199 to 200 – 249 1 pairs (1 certified for the optimum)"
+    assert f"Most changes of the estimates: {step}." in found.output
     steps = pd.read_csv(tmp_path / "out" / "steps.csv")
     assert steps["changed"].tolist() == [0, 0, 0, 1, 0, 0, 0]
     assert jgl.load(tmp_path / "out" / "solution.jgl").parameters["penalty"] == "chain"

@@ -25,17 +25,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def known_arguments(
-    passed_on_to: Callable[..., Any] | None = None, **advice: str
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def known_arguments(*passed_on_to: Callable[..., Any], **advice: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Refuse unknown keyword arguments with the most similar names, and those in `advice` with a sentence.
 
-    The keyword arguments that a function collects are those of the function `passed_on_to`.
+    The keyword arguments that a function collects are those of the functions `passed_on_to`.
     """
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         named = [name for name, kind in signature(function).parameters.items() if kind.kind != kind.VAR_KEYWORD]
-        known = [*named, *(() if passed_on_to is None else signature(passed_on_to).parameters)]
+        known = [*named, *(name for target in passed_on_to for name in signature(target).parameters)]
         where = function.__qualname__.removesuffix(".__init__")
 
         @wraps(function)

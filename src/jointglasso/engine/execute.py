@@ -190,7 +190,10 @@ def solve_with(S: Any, lambda1: float, lambda2: float, options: SolveOptions, st
         folder = check_path("checkpoint", options.checkpoint)
         if folder is not None:
             runner = replace(runner, checkpoint=Checkpoint(folder, problem))
-    solution = solve_shaped(problem, shape, options.screening, runner, start, clock)
+    if shape is None:
+        solution = solve_problem(problem, options.screening, runner, start, clock)
+    else:
+        solution = solve_shaped(problem, shape, options.screening, runner, start, clock)
     if mu is not None:
         solution = with_latent(problem, solution, mu, runner, clock)
     if not solution.status:

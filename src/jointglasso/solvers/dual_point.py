@@ -2,12 +2,9 @@
 
 W is stored in single precision. Converted to double precision and projected pair by pair onto S + u / w, u being the
 nearest subgradient of the penalty at Theta, it is a dual feasible point. Nearly all entries are feasible already; the
-others are stored as a list. The Fenchel gap of the penalty is then zero, and
-
-    gap = sum_k w_k [ tr(W_k Theta_k) - p - log det W_k - log det Theta_k ],
-
-which needs two Cholesky factors per block, one of them in memory at a time. Rounding is bounded as in `rounding.py`; if
-the gap is large this needs the inverses as well, one at a time.
+others are stored as a list. The Fenchel gap of the penalty is then zero, and the gap of a group is
+``sum_k w_k [ tr(W_k Theta_k) - p - log det W_k - log det Theta_k ]``: two Cholesky factors per block, one of them in
+memory at a time. Rounding is bounded as in `rounding.py`; if the gap is large this needs the inverses as well.
 """
 
 from __future__ import annotations
