@@ -34,6 +34,7 @@ import pandas as pd
 
 import jointglasso as jgl
 from jointglasso import config
+from jointglasso.engine import solve_sparse_task
 
 SOLVERS = ("auto", "newton", "admm", "proximal_gradient")
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
@@ -184,6 +185,41 @@ def wild_scales(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
     return S * 10.0 ** rng.uniform(-20, 20)
 
 
+def long_chains(rng: np.random.Generator, n_classes: int, p: int) -> np.ndarray:
+    """Neighbours are correlated: sparse solutions with one large component."""
+    X = rng.standard_normal((n_classes, int(rng.integers(10, 60)), p))
+    phi = rng.uniform(0.2, 0.9)
+    for j in range(1, p):
+        X[:, :, j] = phi * X[:, :, j - 1] + np.sqrt(1.0 - phi * phi) * X[:, :, j]
+    return np.einsum("kni,knj->kij", X, X) / X.shape[1]
+
+
+#: Tuning constants with which every group is solved in sparse storage.
+SPARSE = [
+    (config, "SPARSE_BLOCK", 2),
+    (config, "SPARSE_PAIRS", 1e9),
+    (config, "BATCHED_BLOCK", 1),
+    (solve_sparse_task, "_SECONDS", 0.0),
+    (solve_sparse_task, "_FACTORIZATIONS", 0.0),
+]
+
+#: Tuning constants with which every group is solved without stored blocks, where the penalty permits that.
+OUT_OF_CORE = [(config, "HUGE", 2), (config, "BATCHED_BLOCK", 1)]
+
+
+@contextmanager
+def tuned(constants: list[tuple[Any, str, float]]) -> Iterator[None]:
+    """Set tuning constants, given by their module and name."""
+    before = [(module, name, getattr(module, name)) for module, name, _ in constants]
+    try:
+        for module, name, value in constants:
+            setattr(module, name, value)
+        yield
+    finally:
+        for module, name, value in before:
+            setattr(module, name, value)
+
+
 FAMILIES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "plain": plain,
     "ties": class_edges,
@@ -197,6 +233,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "big groups": common_factor,
     "absent variables": plain,
     "class weights": common_factor,
+    "sparse": long_chains,
 }
 
 
@@ -207,6 +244,8 @@ def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
         n_classes = int(rng.integers(4, 7))
     if family == "big groups":  # beyond what the kernels for small groups take
         p = int(rng.integers(50, 60))
+    if family == "sparse":
+        p = int(rng.integers(5, 40))
     S = FAMILIES[family](rng, n_classes, p)
     S = np.tril(S) + np.tril(S, -1).transpose(0, 2, 1)
     scale = float(np.abs(S[:, ~np.eye(p, dtype=bool)]).max()) if p > 1 else 1.0
@@ -442,25 +481,14 @@ def ways(rng: np.random.Generator, n_ways: int) -> Iterator[dict[str, Any]]:
         yield way
 
 
-@contextmanager
-def out_of_core(wanted: bool) -> Iterator[None]:
-    """Every group, however small, is solved without stored blocks, where the penalty permits that."""
-    before = config.HUGE, config.BATCHED_BLOCK
-    if wanted:
-        config.HUGE, config.BATCHED_BLOCK = 2, 1
-    try:
-        yield
-    finally:
-        config.HUGE, config.BATCHED_BLOCK = before
-
-
-def check(problem: Problem, rng: np.random.Generator, n_ways: int) -> Tally:
-    """Solve one problem in several ways and compare."""
+def check(problem: Problem, rng: np.random.Generator, n_ways: int, sparse: bool = False) -> Tally:
+    """Solve one problem in several ways and compare; with `sparse`, all but the first in sparse storage."""
     tally, found = Tally(problems=1), []
-    for way in ways(rng, n_ways):
+    for number, way in enumerate(ways(rng, n_ways)):
         options = {name: value for name, value in way.items() if name != "out_of_core"}
+        constants = SPARSE if sparse and number else OUT_OF_CORE if "out_of_core" in way else []
         try:
-            with warnings.catch_warnings(), problem.source() as S, out_of_core("out_of_core" in way):
+            with warnings.catch_warnings(), problem.source() as S, tuned(constants):
                 warnings.simplefilter("error", RuntimeWarning)
                 warnings.simplefilter("ignore", jgl.ConvergenceWarning)
                 solution = jgl.solve(S, problem.lambda1, problem.lambda2, **problem.keywords, **options)
@@ -574,7 +602,7 @@ def run(
         family, penalty = kinds[number % len(kinds)]
         rng = np.random.default_rng([seed, number])
         before = time.perf_counter()
-        one = check(draw(family, penalty, rng), rng, n_ways)
+        one = check(draw(family, penalty, rng), rng, n_ways, sparse=family == "sparse")
         one.seconds = time.perf_counter() - before
         if one.seconds > SLOW:
             print(f"# seed {seed}, problem {number} ({family}, {penalty}) took {one.seconds:.0f} s", flush=True)

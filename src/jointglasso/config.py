@@ -35,6 +35,15 @@ CANDIDATES = 20_000
 #: multiplications per task, about a second on one core.
 MIN_SCAN_FOR_REMOTE, REMOTE_SCAN_COST = 2e11, 4e10
 
+# --- Sparse storage (blocks/sparse_factor.py, engine/solve_sparse_task.py) ---
+
+#: Block size from which sparse storage is considered, and pairs outside the dual ball per variable up to which it is.
+SPARSE_BLOCK, SPARSE_PAIRS = 1500, 20.0
+
+#: Slack of the scan for pairs that may violate the optimality conditions, relative to the radius of a box inside the
+#: dual ball.
+SCAN_SLACK = 0.15
+
 # --- Tasks ---
 
 #: Largest block size of groups that are solved in batches (and always with stored blocks).

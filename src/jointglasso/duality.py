@@ -174,14 +174,14 @@ def diagonal_bounds(
     return DualityGap(objective, np.full(system.n_groups, np.inf), np.empty(0), factor)
 
 
-def gap_of_squares(squares: FloatArray) -> FloatArray:
-    """Upper bound on ``tr(R Theta) - log det(I + R Theta)`` from ``squares = tr(R Theta R Theta) < 1``.
+def gap_of_squares(squares: FloatArray, radius: FloatArray | None = None) -> FloatArray:
+    """Upper bound on ``tr(R Theta) - log det(I + R Theta)`` from ``squares = tr(R Theta R Theta)``.
 
-    The eigenvalues m of R Theta satisfy sum m^2 = squares, so that |m| <= s, the root of that. For |m| < 1
-    m - log(1 + m) <= m^2 / 2 + |m|^3 / (3 (1 - |m|)), which is at most m^2 / 2 * (1 + 2 s / (3 (1 - s))).
+    `radius` < 1 bounds all |m|, m an eigenvalue of R Theta; by default the root of ``squares = sum m^2``. Then
+    m - log(1 + m) <= m^2 / 2 + |m|^3 / (3 (1 - |m|)), which is at most m^2 / 2 * (1 + 2 radius / (3 (1 - radius))).
     """
-    root = np.sqrt(squares)
-    return np.asarray(0.5 * squares * (1.0 + root / (1.5 * (1.0 - root))))
+    radius = np.sqrt(squares) if radius is None else radius
+    return np.asarray(0.5 * squares * (1.0 + radius / (1.5 * (1.0 - radius))))
 
 
 def gap_radii(gap: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -286,8 +286,7 @@ def subgradient_within(
     if penalty.fused_diagonal_penalty is not None:
         r, variance = r / np.maximum(1.0 - s, 1.0 / _ANYWHERE), np.abs(variance)  # an indefinite W has an infinite gap
     radius = system.products_of_members(np.sqrt(variance), np.minimum(r, _ANYWHERE), entries)
-    positions = system.upper[entries]
-    W, S = dual[positions], system.S[positions]
+    W, S = (values[system.upper[entries]] for values in (dual, system.S))
     u = W - S
     radius += ROUNDING * (np.abs(W, out=W) + np.abs(S, out=S))
     return system.weigh(u, entries), system.weigh(radius, entries)
@@ -319,9 +318,8 @@ def _dual_variance(
     if fused is None:
         return variance
     weight, positions = system.block_weight[system.diagonal_block], system.diagonal
-    negative_gradient = np.where(
-        factor.definite[system.diagonal_block], weight * (factor.inverse[positions] - variance), 0.0
-    )
+    definite = factor.definite[system.diagonal_block]
+    negative_gradient = np.where(definite, weight * (factor.inverse[positions] - variance), 0.0)
     return variance + fused.nearest_subgradient(theta[positions], negative_gradient) / weight
 
 

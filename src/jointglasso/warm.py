@@ -86,6 +86,9 @@ def _problems() -> list[Callable[[], object]]:
     # A block above the limit of the kernel for small groups.
     index = np.arange(config.LARGE + 4)
     chain = np.stack([0.6 ** np.abs(index[:, None] - index)] * 2)
+    # Moving averages of noise: neighbours are correlated, in a block large enough for sparse storage.
+    noise = rng.standard_normal((2, 60, config.SPARSE_BLOCK + 103))
+    averages = np.lib.stride_tricks.sliding_window_view(noise, 4, axis=2).mean(axis=3)
 
     def evaluate() -> None:
         solution = solve(S, 0.2, 0.1)
@@ -96,6 +99,7 @@ def _problems() -> list[Callable[[], object]]:
     return [
         partial(solve, chain, 0.2, 0.05),
         evaluate,
+        partial(solve, SampleCovariance(list(averages), scale="correlation"), 0.5, 0.05),
         partial(solve, chain, 0.2, 0.05, solver="newton"),
         *(partial(screen, S, 0.2, 0.1, rule=rule) for rule in RULES),
         *(

@@ -297,7 +297,9 @@ def _solve_round(
     with blas_threads_for(screen.partition.largest):
         with clock.stage("solve"):
             isolated_value = isolated_objective(problem, isolated)
-            runner = GroupRunner(problem, blocks, isolated_value, remaining, screen.deferred, start, memory)
+            runner = GroupRunner(
+                problem, blocks, isolated_value, remaining, screen.deferred, start, memory, screen.scanned
+            )
             outcomes = runner.run()
         clock.move("solve", "covariance", runner.covariance_seconds)
         n_iter += runner.n_iter

@@ -30,6 +30,10 @@ class MemoryPlan:
     """Whether a large group on which Newton's method is slow may be solved by ADMM, which takes twice the memory."""
     for_blocks: bool = True
     """Whether the blocks of every group fit in double precision."""
+    sparse: BoolArray | None = None
+    """(G,): groups to be solved in sparse storage; None if there are none."""
+    for_dense: bool = True
+    """Whether these groups fit as dense blocks, too."""
 
 
 #: No memory limit.

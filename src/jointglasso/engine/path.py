@@ -22,7 +22,7 @@ from jointglasso.engine.screening import scan_on
 from jointglasso.engine.tasks import WarmStart
 from jointglasso.penalties.shapes import as_shape
 from jointglasso.problem import JointProblem
-from jointglasso.screening.pairs import PairTable
+from jointglasso.screening.pairs import PairTable, wider_penalty
 from jointglasso.solution import Callback, ConvergenceWarning, Solution
 from jointglasso.solvers import GroupSolver
 
@@ -110,7 +110,10 @@ def _solve_all(
         if folder is not None:
             runner = replace(runner, checkpoint=Checkpoint(folder / f"point-{number:04d}", problem))
         start = warm_starts.nearest(problem)
-        table = None if pairs is None else pairs.for_penalty(problem.penalty)
+        table = pairs
+        if pairs is not None:
+            weights = problem.weights, problem.pair_weights
+            table = pairs.for_penalty(wider_penalty(problem.source, problem.penalty, *weights))
         solution = solve_shaped(problem, shape, options.screening, runner, start, clock, table)
         warm_starts.add(problem, solution)
         if not solution.status:
@@ -125,7 +128,8 @@ def _scan_once(problems: list[JointProblem], screening: str, executor: Executor 
     if screening == "none":
         return None
     weakest = min((problem.penalty for problem in problems), key=lambda penalty: penalty.threshold(0))
-    return scan_on(executor, problems[0], weakest)
+    weights = problems[0].weights, problems[0].pair_weights
+    return scan_on(executor, problems[0], wider_penalty(problems[0].source, weakest, *weights))
 
 
 class _WarmStarts:

@@ -33,6 +33,7 @@ from jointglasso.engine.methods import choose_method
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import SCREENING, Screen
 from jointglasso.engine.solve_big_task import may_be_big
+from jointglasso.engine.solve_sparse_task import SparseCosts, sparse_costs
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem, ProblemOptions
 from jointglasso.screening import Partition
@@ -175,17 +176,27 @@ def plan(
 def plan_problem(problem: JointProblem, screening: str, method: GroupSolver) -> Plan:
     """Screen a problem, and estimate the memory and time of its solve."""
     screen = Screen(problem, screening)
-    return plan_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name))
+    sparse = sparse_costs(problem, method.name, screen.partition.class_blocks, screen.scanned)
+    return plan_of(screen.partition, screen.pairs, method, may_be_big(problem, method.name), sparse)
 
 
-def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool = False) -> Plan:
-    """Plan of a partition; with `may_be_big` large groups are solved without stored blocks."""
+def plan_of(
+    partition: Partition,
+    pairs: PairTable | None,
+    method: GroupSolver,
+    may_be_big: bool = False,
+    sparse: SparseCosts | None = None,
+) -> Plan:
+    """Plan of a partition; with `may_be_big` large groups are solved without stored blocks, or as `sparse` says."""
     blocks = partition.class_blocks
     order = blocks.by_cost
     dense = dense_groups(blocks, pairs)
     big = may_be_big & (blocks.group_largest >= config.HUGE)
     memory = group_memory(blocks, method, dense, big)
-    seconds = _factorizations(blocks, pairs, dense, method, may_be_big) / _factorization_rate()
+    seconds = dense_seconds(blocks, pairs, dense, method, may_be_big)
+    if sparse is not None:
+        chosen = sparse.seconds < seconds
+        seconds, memory = np.where(chosen, sparse.seconds, seconds), np.where(chosen, sparse.memory, memory)
     return Plan(
         partition=partition,
         group_largest=blocks.group_largest[order],
@@ -196,23 +207,23 @@ def plan_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, 
     )
 
 
-def _factorizations(
+def dense_seconds(
     blocks: ClassBlocks, pairs: PairTable | None, dense: BoolArray, method: GroupSolver, sweeps: bool
 ) -> FloatArray:
-    """(G,): work of each group, in multiples of b^3 as a factorization with inversion of a block counts one.
+    """(G,): expected seconds of each group with dense blocks.
 
     With `sweeps`, a few factorizations for the gap and column sweeps, each reading as many rows of W as Theta has
     non-zeros; there are at most as many as pairs outside the dual ball, and few columns have more than a hundred.
     """
     if pairs is None or method.name != "auto":
-        return _FACTORIZATIONS * blocks.group_cost
+        return _FACTORIZATIONS * blocks.group_cost / _factorization_rate()
     work = _FACTORIZATIONS * blocks.group_cost
     if sweeps:
         per_column = 2.0 * strong_per_group(blocks, pairs) / np.maximum(blocks.group_largest, 1)
         multiplications = _SWEEPS * blocks.group_area * (np.minimum(per_column, 100.0) + config.SWEEP_WORK)
         work = _GAP_CHECKS * blocks.group_cost + config.FACTOR_WORK * multiplications
     one_core = _DENSE_FACTORIZATIONS * blocks.group_area * available_cores()
-    return np.where(dense, np.maximum(work, one_core), work)
+    return np.where(dense, np.maximum(work, one_core), work) / _factorization_rate()
 
 
 def _overhead(partition: Partition, pairs: PairTable | None) -> float:
@@ -229,33 +240,57 @@ def check_memory(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     """Concurrency and storage that fit into memory; an error with feasible penalties if not even one task does."""
     method = options.method
     n_jobs = options.n_jobs if options.executor is None else None
-    overhead = _overhead(screen.partition, screen.pairs)
-    memory = group_memory(blocks, method, dense=True)
-    if options.max_memory is None and memory.sum() + overhead < config.MEMORY_CHECK_BYTES:
-        return MemoryPlan(n_jobs)
-    upper_bound = work_memory(blocks, method, memory)
-    budget = available_memory() if options.max_memory is None else options.max_memory
+    overhead = _overhead(screen.partition, screen.scanned)
+    sparse = sparse_costs(problem, method.name, blocks, screen.scanned)
+    chosen = _faster_if_sparse(problem, screen, blocks, method, sparse)
+    memory = np.where(chosen, sparse.memory, group_memory(blocks, method, dense=True))
+    small = memory.sum() + overhead < config.MEMORY_CHECK_BYTES and not chosen.any()
+    budget = available_memory() if options.max_memory is None and not small else options.max_memory
     if budget is None:
-        return MemoryPlan(n_jobs)
+        return MemoryPlan(n_jobs, sparse=chosen)
+    upper_bound, available = work_memory(blocks, method, memory), budget - overhead
     together = min(max(machines_of(options.executor, n_jobs).values()), len(upper_bound))
     n_workers = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
-    jobs, free = n_concurrent(upper_bound, n_workers, budget - overhead)
+    jobs, free = n_concurrent(upper_bound, n_workers, available)
     for_admm = free >= 0.0
+    dense = dense_groups(blocks, screen.pairs) if not for_admm or chosen.any() else np.ones(blocks.n_groups, dtype=bool)
+    as_blocks = group_memory(blocks, method, dense)
     if not for_admm:  # it may fit if only dense groups are solved by ADMM
-        dense = dense_groups(blocks, screen.pairs)
-        pieces = work_memory(blocks, method, group_memory(blocks, method, dense))
-        jobs, free = n_concurrent(pieces, n_workers, budget - overhead)
+        pieces = work_memory(blocks, method, np.where(chosen, sparse.memory, as_blocks))
+        jobs, free = n_concurrent(pieces, n_workers, available)
     for_blocks = free >= 0.0
-    if not for_blocks:  # or if large groups are solved without stored blocks
-        big = may_be_big(problem, method.name) & (blocks.group_largest > config.BATCHED_BLOCK)
-        pieces = work_memory(blocks, method, group_memory(blocks, method, dense, big))
-        jobs, free = n_concurrent(pieces, n_workers, budget - overhead)
+    big = may_be_big(problem, method.name) & (blocks.group_largest > config.BATCHED_BLOCK)
+    without_blocks = group_memory(blocks, method, dense, big)
+    # Or if large groups are solved without stored blocks, or in sparse storage, though it is slower.
+    for storage in () if for_blocks else (chosen, np.isfinite(sparse.memory)):
         if free < 0.0:
-            raise _memory_error(problem, screen, method, float(pieces[0]) + overhead, budget)
+            chosen = storage
+            pieces = work_memory(blocks, method, np.where(chosen, sparse.memory, without_blocks))
+            jobs, free = n_concurrent(pieces, n_workers, available)
+    if free < 0.0:
+        raise _memory_error(problem, screen, method, float(pieces[0]) + overhead, budget)
     share, needed = memory_share(), budget - free
     if needed > share:
         raise MemoryShareExceeded(needed)
-    return MemoryPlan(jobs if jobs < n_workers else n_jobs, max(0.0, min(free, share - needed)), for_admm, for_blocks)
+    return MemoryPlan(
+        n_jobs=jobs if jobs < n_workers else n_jobs,
+        free_bytes=max(0.0, min(free, share - needed)),
+        for_admm=for_admm,
+        for_blocks=for_blocks and bool((as_blocks[chosen] <= available).all()),
+        sparse=chosen,
+        for_dense=bool((without_blocks[chosen] <= available).all()),
+    )
+
+
+def _faster_if_sparse(
+    problem: JointProblem, screen: Screen, blocks: ClassBlocks, method: GroupSolver, sparse: SparseCosts
+) -> BoolArray:
+    """(G,): groups expected to take less time in sparse storage than with dense blocks."""
+    possible = np.isfinite(sparse.seconds)
+    if not possible.any():
+        return possible
+    dense = dense_groups(blocks, screen.pairs)
+    return sparse.seconds < dense_seconds(blocks, screen.pairs, dense, method, may_be_big(problem, method.name))
 
 
 def out_of_memory(

@@ -23,6 +23,7 @@ from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
 from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks
+from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Certificate, Status
 from jointglasso.solvers import GroupSolver
 
@@ -55,12 +56,14 @@ class GroupRunner:
         deferred: DeferredPairs | None,
         warm_start: WarmStart | None,
         memory: MemoryPlan = UNLIMITED,
+        scanned: PairTable | None = None,
     ) -> None:
         self.memory_plan, self.blocks, self.options = memory, blocks, options
         self.isolated_objective, self.covariance_seconds, self.n_iter = isolated_objective, 0.0, 0
         self.shared = TaskContext(
             problem, options.method, options.tol, deferred, options.prove, warm_start, options.checkpoint,
-            memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks,
+            memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks, scanned=scanned,
+            memory_for_dense=memory.for_dense,
         )  # fmt: skip
         self.groups = task_groups(blocks, together=options.method.lockstep)
         starts = start_objectives(problem, blocks)
@@ -74,7 +77,7 @@ class GroupRunner:
         shares, area = gap_fractions(self.blocks), self.blocks.group_area
         concurrent = self.options.executor is not None or min(self.options.n_jobs or 1, len(self.groups)) > 1
         n_threads = 1 if concurrent else cores_here()
-        items = []
+        sparse, items = self.memory_plan.sparse, []
         for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
             blocks = self.blocks.select(groups)
             items.append(
@@ -86,11 +89,13 @@ class GroupRunner:
                     max_iter=self.options.max_iter,
                     n_threads=n_threads,
                     saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
+                    is_sparse=sparse is not None and len(groups) == 1 and bool(sparse[groups[0]]),
                 )
             )
         if self.options.executor is not None or not items:
             return items
         entries = np.array([float(area[groups].sum()) for groups in self.groups])
+        entries[[item.is_sparse for item in items]] = 0.0  # no block is stored
         big = np.array([is_big(item, self.shared) for item in items])
         keep = kept_in_memory(entries, big, self.memory_plan.free_bytes)
         return [replace(item, keep_blocks=bool(kept)) for item, kept in zip(items, keep, strict=True)]

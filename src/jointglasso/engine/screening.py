@@ -15,7 +15,7 @@ from jointglasso.problem import JointProblem
 from jointglasso.screening import Partition
 from jointglasso.screening.dynamic import DeferredPairs, DynamicScreen
 from jointglasso.screening.hybrid import weighted_covariances
-from jointglasso.screening.pairs import PairTable, scan_pairs
+from jointglasso.screening.pairs import PairTable, scan_pairs, wider_penalty
 from jointglasso.screening.rules import partition_of_pairs
 
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
@@ -46,7 +46,7 @@ class Screen:
     ) -> None:
         self.rule, self.pair_weights, self.penalty = rule, problem.pair_weights, problem.penalty
         self.dynamic: DynamicScreen | None = None
-        self.pairs = pairs
+        self.pairs = self.scanned = pairs
         self.absent = problem.source.absent
         source, penalty = problem.source, problem.penalty
         if rule == "none":
@@ -54,7 +54,12 @@ class Screen:
             self._partition = Partition(labels, penalty.coupling).with_isolated(self.absent)
             return
         if self.pairs is None:
-            self.pairs = scan_on(executor, problem, penalty, strong_only=rule == "global")
+            wider = penalty if rule == "global" else wider_penalty(source, penalty, problem.weights, self.pair_weights)
+            self.pairs = scan_on(executor, problem, wider, strong_only=rule == "global")
+        #: All pairs of the scan; a superset of `pairs`.
+        self.scanned = self.pairs
+        if self.pairs.thresholds and self.pairs.thresholds != tuple(map(penalty.threshold, range(source.n_classes))):
+            self.pairs = self.pairs.for_penalty(penalty)
         if rule == "dynamic":
             self.dynamic = DynamicScreen(self.pairs, penalty, self.absent)
         else:

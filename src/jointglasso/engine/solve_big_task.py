@@ -61,7 +61,7 @@ class CachedBigBlocks:
     def of(cls, point: DualPoint, item: Task, shared: TaskContext) -> CachedBigBlocks:
         """From a dual point; the bounds include the rounding error."""
         objective, rounding, gap = point.with_rounding()
-        group, pairs = point.group, _deferred_pairs(point.group, item, shared)
+        group, pairs = point.group, deferred_pairs(point.group, item, shared)
         system = SomePairs.of(group, *pairs)
         W, dual = point.entries_at(system.row, system.column)
         variance = group.optimal_variance(point.diagonal_penalty)
@@ -113,7 +113,7 @@ def solve_big_task(item: Task, shared: TaskContext, progress: TaskProgress) -> T
     began = time.perf_counter()
     problem = shared.problem
     group = BigGroup.build(problem.source, item.blocks, problem.weights)
-    _require_semidefinite(problem, group)
+    require_semidefinite(problem, group)
     task = _task(item, shared, group, progress)
     point, n_iter, stopped_by = solve_big(task)
     cached_blocks = CachedBigBlocks.of(point, item, shared)
@@ -159,11 +159,11 @@ def _task(item: Task, shared: TaskContext, group: BigGroup, progress: TaskProgre
 
     start, W, known, objective = None, None, None, None
     if item.saved is not None:
-        start = _from_checkpoint(group, item.saved)
+        start = from_checkpoint(group, item.saved)
     if start is None and item.start is not None:
         start = support_of(group, item.start)
     if start is None and shared.warm_start is not None:
-        start = _from_matrices(group, shared.warm_start)
+        start = from_matrices(group, shared.warm_start)
         points = _points_inside(group, shared.warm_start.points)
         if (
             len(points) == 1
@@ -197,7 +197,7 @@ def _task(item: Task, shared: TaskContext, group: BigGroup, progress: TaskProgre
     return replace(task, keep=shared.checkpoint.snapshots(item.blocks, pick))
 
 
-def _require_semidefinite(problem: JointProblem, group: BigGroup) -> None:
+def require_semidefinite(problem: JointProblem, group: BigGroup) -> None:
     """Refuse blocks whose S is not a covariance matrix."""
     if problem.source.is_semidefinite:
         return
@@ -209,7 +209,7 @@ def _require_semidefinite(problem: JointProblem, group: BigGroup) -> None:
             raise not_semidefinite(problem.source.class_names[k], where)
 
 
-def _deferred_pairs(group: BigGroup, item: Task, shared: TaskContext) -> tuple[IntArray, IntArray]:
+def deferred_pairs(group: BigGroup, item: Task, shared: TaskContext) -> tuple[IntArray, IntArray]:
     """Deferred pairs with an entry in some block of the group, as indices of variables in the group."""
     empty = np.empty(0, dtype=np.int64)
     if shared.deferred is None:
@@ -260,7 +260,7 @@ def _support(
     return GroupSupport(key // n, key % n, values, diagonal)
 
 
-def _from_checkpoint(group: BigGroup, saved: Saved) -> GroupSupport | None:
+def from_checkpoint(group: BigGroup, saved: Saved) -> GroupSupport | None:
     """Theta from a checkpoint; None if it does not match the blocks."""
     fits = len(saved.position) == len(saved.value) and len(saved.diagonal) == len(group.members)
     if not fits or ((saved.position < 0) | (saved.position >= group.offset[-1])).any():
@@ -274,7 +274,7 @@ def _from_checkpoint(group: BigGroup, saved: Saved) -> GroupSupport | None:
     return _support(group, group.block_class[block], i, j, saved.value, saved.diagonal)
 
 
-def _from_matrices(group: BigGroup, start: WarmStart) -> GroupSupport:
+def from_matrices(group: BigGroup, start: WarmStart) -> GroupSupport:
     """Entries of the warm start inside the blocks; an error unless symmetric, finite and positive definite."""
     cls, rows, columns, values = [], [], [], []
     diagonal, p = np.zeros(len(group.members)), group.source.n_variables

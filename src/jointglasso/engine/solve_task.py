@@ -24,6 +24,7 @@ from jointglasso.engine.executors import TaskProgress, no_progress
 from jointglasso.engine.recession import is_unbounded
 from jointglasso.engine.recheck import ScreeningCheck, certify_screening, edge_gaps, prove_edges
 from jointglasso.engine.solve_big_task import is_big, rebuild_big, solve_big_task
+from jointglasso.engine.solve_sparse_task import rebuild_sparse, solve_sparse_task
 from jointglasso.engine.task_result import (
     CachedBlocks,
     Nonzeros,
@@ -47,6 +48,11 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
     solve ends with the current iterate.
     """
     began = time.perf_counter()
+    if item.is_sparse:
+        attempt = solve_sparse_task(item, shared, progress)
+        if isinstance(attempt, TaskResult):
+            return attempt
+        item = attempt
     if is_big(item, shared):
         outcome = solve_big_task(item, shared, progress)
         if outcome.stopped_by != "rounding" or not shared.memory_for_blocks:
@@ -95,6 +101,8 @@ def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> SolvedBlock
     """The blocks of a solved task, rebuilt if they were freed."""
     if outcome.cached_blocks is not None:
         return outcome.cached_blocks
+    if outcome.is_sparse:
+        return rebuild_sparse(outcome, item, shared)
     if outcome.is_big:
         return rebuild_big(outcome, item, shared)
     problem, (system, check) = shared.problem, build(item, shared)

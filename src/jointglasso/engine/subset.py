@@ -30,15 +30,25 @@ def subset_for(item: Task, shared: TaskContext) -> TaskContext:
     if deferred is not None:
         candidates = deferred_within(deferred, item.blocks.members, p)
         deferred = DeferredPairs(deferred.rows[candidates], deferred.columns[candidates])
+    if deferred is not None and not item.is_sparse:
         # The check of the screened-out entries also needs the covariances of these pairs outside the blocks.
         pairs = _pairs_of(item.blocks, p) if problem.penalty.class_dependent else (deferred.rows, deferred.columns)
     weights = None if problem.pair_weights is None else problem.pair_weights.restricted_to(item.blocks.members)
     start = shared.warm_start if item.start is None else None
     if start is not None:
         start = replace(start, precision=_inside(start.precision, item.blocks))
+    if item.is_sparse and shared.scanned is not None:
+        # Any covariance of the group may be needed, and its blocks are too large to be sent: the source is sent.
+        selected = np.isin(np.arange(p), item.blocks.members)
+        scanned = shared.scanned.take(selected[shared.scanned.rows] & selected[shared.scanned.columns])
+        return replace(shared, deferred=deferred, warm_start=start, scanned=scanned)
     source = BlockCovariance(problem.source, item.blocks, *pairs)
     return replace(
-        shared, problem=replace(problem, source=source, pair_weights=weights), deferred=deferred, warm_start=start
+        shared,
+        problem=replace(problem, source=source, pair_weights=weights),
+        deferred=deferred,
+        warm_start=start,
+        scanned=None,
     )
 
 

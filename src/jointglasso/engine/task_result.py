@@ -170,6 +170,8 @@ class TaskResult:
     """The solved blocks, if they are kept in memory."""
     is_big: bool = False
     """Whether it was solved without stored blocks."""
+    is_sparse: bool = False
+    """Whether it was solved in sparse storage."""
 
 
 def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float:

@@ -15,6 +15,7 @@ from jointglasso.engine.task_result import Nonzeros
 from jointglasso.problem import JointProblem
 from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks
+from jointglasso.screening.pairs import PairTable
 from jointglasso.solvers import GroupSolver
 from jointglasso.solvers.dual_point import DualPoint
 
@@ -50,6 +51,10 @@ class TaskContext:
     """Whether large groups may be solved by ADMM, which takes twice the memory."""
     memory_for_blocks: bool = True
     """Whether the blocks of every group fit into memory in double precision."""
+    scanned: PairTable | None = None
+    """Pairs of the scan, for groups in sparse storage."""
+    memory_for_dense: bool = True
+    """Whether groups in sparse storage fit into memory as dense blocks, too."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,8 @@ class Task:
     """State from a checkpoint."""
     keep_blocks: bool = False
     """Whether its blocks are kept in memory after the solve."""
+    is_sparse: bool = False
+    """Whether it is one group to be solved in sparse storage."""
 
 
 def deferred_within(deferred: DeferredPairs, members: IntArray, n_variables: int) -> IntArray:

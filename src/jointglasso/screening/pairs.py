@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import local
 from typing import Any
 
@@ -22,6 +22,9 @@ from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 
 #: Columns of a `PairTable`, for some of its pairs.
 _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]
+
+#: Pairs drawn at random to estimate how many exceed lambda1.
+_DRAWN_PAIRS = 20_000
 
 #: Maps ``function(item, shared, progress)`` over items on remote workers; `shared` is sent once to each.
 TileMap = Callable[[Callable[..., Any], Sequence[Any], Any], list[Any]]
@@ -42,6 +45,8 @@ class PairTable:
     """(m,): the pair is outside the dual ball: it violates condition (8a) if it is screened out in all classes."""
     factor: FloatArray = field(default_factory=lambda: UNIFORM)
     """(m,): pair weights v_ij; empty if all are 1."""
+    thresholds: tuple[float, ...] = ()
+    """Thresholds of the classes above which the table has all pairs; empty if that is unknown."""
 
     def for_penalty(self, penalty: PairPenalty) -> PairTable:
         """The table at a larger penalty, without another scan of the covariances.
@@ -53,8 +58,9 @@ class PairTable:
         weighted = self.weighted[index]
         factor = self.factor[index] if len(self.factor) else self.factor
         strong = penalty.violates_global_condition(weighted, factor)
+        thresholds = tuple(max(limit, penalty.threshold(k)) for k, limit in enumerate(self.thresholds))
         return PairTable(
-            self.n_variables, self.rows[index], self.columns[index], weighted, above[index], strong, factor
+            self.n_variables, self.rows[index], self.columns[index], weighted, above[index], strong, factor, thresholds
         )
 
     def take(self, which: Any) -> PairTable:
@@ -67,6 +73,7 @@ class PairTable:
             self.exceeds_lambda1[which],
             self.violates_global_condition[which],
             self.factor[which] if len(self.factor) else self.factor,
+            self.thresholds,
         )
 
 
@@ -89,7 +96,9 @@ def scan_pairs(
     for known in cached:
         if known.covers(penalty, weights):
             table = known.table.for_penalty(penalty)
-            return table.take(_possibly_outside_ball(penalty, table.weighted, table.factor)) if strong_only else table
+            if not strong_only:
+                return table
+            return replace(table, thresholds=()).take(_possibly_outside_ball(penalty, table.weighted, table.factor))
     scan = TileScan(source, penalty, weights, pair_weights, strong_only)
     if isinstance(source, StreamedSource) and map_tiles is not None and (pieces := tile_ranges(source)):
         parts = map_tiles(scan_tile_range, pieces, scan)
@@ -98,10 +107,51 @@ def scan_pairs(
         parts = map_on_cores(lambda piece: scan.evaluate_exactly(i[piece], j[piece]), _pieces(len(i), cores_here()))
     else:
         parts = map_on_cores(scan.exact, list(_bands(p)))
-    table = PairTable(p, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+    i, j, weighted, above, strong, factor = (np.concatenate(column) for column in zip(*parts, strict=True))
+    thresholds = () if strong_only else tuple(penalty.threshold(k) for k in range(source.n_classes))
+    table = PairTable(p, i, j, weighted, above, strong, factor, thresholds)
     if cached and not strong_only:  # a plan is followed by the solve at the same point
         cached[1:] = [_CachedScan(penalty, weights, table)]
     return table
+
+
+def scan_slack(penalty: PairPenalty, thresholds: Sequence[float]) -> tuple[float, float]:
+    """Slack in the dual ball of pairs with ``w_k |S_k,ij| <= threshold_k`` in each class, and radius of a box in it.
+
+    Such pairs are inside the dual ball for any W with ``w_k |W_k,ij| <= slack`` in each class. For penalties that
+    depend on the class, ``w_k |W_k - S_k|`` is then at most the threshold of its class as well.
+    """
+    n_classes = len(thresholds)
+    box = penalty.box_radius(n_classes)
+    if penalty.class_dependent:
+        box = min(box, *(penalty.threshold(k) for k in range(n_classes)))
+    return box - max(thresholds), box
+
+
+def wider_penalty(
+    source: CovarianceSource, penalty: PairPenalty, weights: FloatArray, pair_weights: PairWeights | None
+) -> PairPenalty:
+    """Penalty at which to scan: smaller where large groups may be stored sparsely, which needs pairs with slack.
+
+    Where a sample of the pairs shows that too many exceed lambda1 for that, the slack would only take memory.
+    """
+    plain = pair_weights is None and not penalty.has_missing_variables
+    if source.n_variables < config.SPARSE_BLOCK or not plain or not penalty.scale > 0.0:
+        return penalty
+    thresholds = [penalty.threshold(k) for k in range(len(weights))]
+    slack, box = scan_slack(penalty, thresholds)
+    if slack >= config.SCAN_SLACK * box or not box > 0.0:
+        return penalty
+    i, j = np.random.default_rng(0).integers(0, source.n_variables, (2, _DRAWN_PAIRS))
+    i, j = np.minimum(i, j)[i != j], np.maximum(i, j)[i != j]
+    drawn = np.column_stack([w * source.entries(k, i, j) for k, w in enumerate(weights)])
+    above = float(penalty.exceeds_lambda1(drawn).any(axis=1).mean())
+    if above * source.n_variables > 2.0 * config.SPARSE_PAIRS:
+        return penalty
+    wider = penalty.scaled((1.0 - config.SCAN_SLACK) * box / max(thresholds))
+    cached = _cached_scans.get(id(source), [])
+    is_cached, wider_is_cached = (any(known.covers(at, weights) for known in cached) for at in (penalty, wider))
+    return penalty if is_cached and not wider_is_cached else wider
 
 
 @dataclass(frozen=True)

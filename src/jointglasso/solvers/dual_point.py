@@ -410,8 +410,7 @@ class DualPoint:
     def entries_at(self, row: IntArray, column: IntArray) -> tuple[FloatArray, FloatArray]:
         """W and the dual point at entries given by the members of their row and column."""
         group = self.group
-        rank = np.empty_like(self.permuted.member)
-        rank[self.permuted.member] = np.arange(len(rank))
+        rank = np.argsort(self.permuted.member)  # inverse permutation
         row, column = np.minimum(rank[row], rank[column]), np.maximum(rank[row], rank[column])
         position = group.positions(row, column)
         listed = self.projected[0]
@@ -458,8 +457,7 @@ class DualPoint:
 
     def with_subgradients(self, row: IntArray, column: IntArray, value: FloatArray) -> DualPoint:
         """Copy with given subgradients at entries given by the members of their row and column."""
-        rank = np.empty_like(self.order)
-        rank[self.order] = np.arange(len(rank))
+        rank = np.argsort(self.order)  # inverse permutation
         ends = rank[self.group.local[row]], rank[self.group.local[column]]
         cls = self.group.block_class[self.group.member_block[row]]
         other = replace(self, subgradient_override=(cls, np.minimum(*ends), np.maximum(*ends), value))

@@ -1,0 +1,143 @@
+"""One giant sparse component: seconds of scan, solve and check, peak memory, gap and growth, by graph and size.
+
+python benchmarks/sparse_storage.py [--graphs chain grid ...] [--sizes 10000 30000] [--classes 1 2] [--tol 1e-8]
+
+Each case runs in a process of its own. The data are samples of Gaussian Markov fields on the graph, K classes with the
+same graph; lambda1 is above most chance covariances, so that the support stays sparse and is one component.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu, spsolve_triangular
+
+import jointglasso as jgl
+from common import describe_machine, peak_mebibytes, print_header, print_row
+
+#: Samples of each class; lambda1 by graph; lambda2 is 0.1 for two classes and more.
+SAMPLES = 400
+LAMBDAS = {"chain": 0.36, "grid": 0.33, "random2": 0.36, "random3": 0.36, "tree": 0.36}
+
+Edges = tuple[np.ndarray, np.ndarray]
+
+
+def chain(p: int, rng: np.random.Generator) -> np.ndarray:
+    """(n, p): autoregressive process with correlation 0.7: no link of the chain is below the penalties."""
+    X = rng.standard_normal((p, SAMPLES))
+    for t in range(1, p):
+        X[t] *= np.sqrt(1.0 - 0.7**2)
+        X[t] += 0.7 * X[t - 1]
+    return X.T
+
+
+def random_edges(p: int, n_edges: int, rng: np.random.Generator) -> Edges:
+    i, j = rng.integers(0, p, (2, n_edges))
+    i, j = np.divmod(np.unique(np.minimum(i, j) * p + np.maximum(i, j)), p)
+    return i[i != j], j[i != j]
+
+
+def edges_of(graph: str, p: int, rng: np.random.Generator) -> Edges:
+    if graph == "grid":
+        side = int(np.sqrt(p))
+        index = np.arange(side * side).reshape(side, side)
+        first = np.concatenate([index[:, :-1].ravel(), index[:-1].ravel()])
+        return first, np.concatenate([index[:, 1:].ravel(), index[1:].ravel()])
+    if graph.startswith("random"):
+        return random_edges(p, p * int(graph[-1]) // 2, rng)
+    child = np.arange(1, p)  # a random recursive tree, and one extra edge for a hundred variables
+    i, j = random_edges(p, p // 100, rng)
+    i, j = np.divmod(np.unique(np.concatenate([(rng.random(p - 1) * child).astype(int) * p + child, i * p + j])), p)
+    return i, j
+
+
+def markov_field(p: int, edges: Edges, rng: np.random.Generator) -> np.ndarray:
+    """(n, p): samples with unit variances and the normalised adjacency matrix of a graph in the precision matrix."""
+    A = sparse.coo_array((np.ones(len(edges[0])), edges), shape=(p, p))
+    A = sparse.csc_array(A + A.T)
+    scale = sparse.diags_array(1.0 / np.sqrt(np.maximum(np.asarray(A.sum(axis=0)).ravel(), 1.0)))
+    precision = sparse.csc_array(sparse.eye_array(p) - 0.97 * (scale @ A @ scale))
+    factor = splu(precision, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    z = rng.standard_normal((p, SAMPLES)) / np.sqrt(factor.U.diagonal())[:, None]
+    X = spsolve_triangular(sparse.csr_array(factor.L.T), z, lower=False)[factor.perm_c].T
+    return X / X.std(axis=0)
+
+
+def one_case(graph: str, p: int, n_classes: int, tol: float) -> None:
+    """Solve one case; a line of JSON on the standard output."""
+    from jointglasso.solvers import sparse as sparse_solver
+
+    rng = np.random.default_rng(0)
+    jgl.solve([np.eye(3)] * n_classes, 0.5, 0.1)
+    edges = None if graph == "chain" else edges_of(graph, p, rng)
+    X = [chain(p, rng) if edges is None else markov_field(p, edges, rng) for _ in range(n_classes)]
+    source = jgl.SampleCovariance(X)
+    del X
+    held = peak_mebibytes()
+    check_seconds, of = 0.0, sparse_solver.SparseDual.of
+
+    def timed(*arguments):
+        nonlocal check_seconds
+        began = time.perf_counter()
+        dual = of(*arguments)
+        _ = dual.gap
+        check_seconds += time.perf_counter() - began
+        return dual
+
+    sparse_solver.SparseDual.of = timed
+    began = time.perf_counter()
+    solution = jgl.solve(source, LAMBDAS[graph], 0.0 if n_classes == 1 else 0.1, tol=tol)
+    total = time.perf_counter() - began
+    scan = solution.timings["screening"]
+    print(json.dumps({
+        "graph": graph, "p": p, "K": n_classes, "edges": solution.n_edges, "largest": solution.partition.largest,
+        "steps": solution.n_iter, "scan": scan, "check": check_seconds, "rest": total - scan - check_seconds,
+        "peak": peak_mebibytes(), "before": held, "gap": solution.certificate.relative_gap,
+        "methods": solution.methods, "converged": solution.status.converged,
+    }))  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--graphs", nargs="+", default=list(LAMBDAS), choices=list(LAMBDAS))
+    parser.add_argument("--sizes", nargs="+", type=int, default=[10_000, 30_000, 100_000])
+    parser.add_argument("--classes", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--tol", type=float, default=1e-8)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        one_case(options.graphs[0], options.sizes[0], options.classes[0], options.tol)
+        return
+    describe_machine()
+    print(f"# n = {SAMPLES} samples a class, tol {options.tol:g}; seconds; 'peak' is the memory of the whole process")
+    print_header("graph", "p", "K", "largest", "edges", "steps", "scan", "solve", "check", "peak MiB", "gap", "by")
+    for graph in options.graphs:
+        for n_classes in options.classes:
+            seconds = []
+            for p in options.sizes:
+                arguments = ["--one", "--graphs", graph, "--sizes", str(p), "--classes", str(n_classes)]
+                command = [sys.executable, __file__, *arguments, "--tol", str(options.tol)]
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode:
+                    print(f"# {graph}, p={p}, K={n_classes}: {done.stderr.strip().splitlines()[-1]}", flush=True)
+                    continue
+                r = json.loads(done.stdout.splitlines()[-1])
+                seconds.append((p, r["rest"] + r["check"]))
+                print_row(
+                    graph, p, n_classes, r["largest"], "; ".join(map(str, r["edges"])), r["steps"], f"{r['scan']:.1f}",
+                    f"{r['rest']:.2f}", f"{r['check']:.2f}", f"{r['peak']:.0f}", f"{r['gap']:.0e}",
+                    " ".join(f"{name} {count}" for name, count in r["methods"].items()),
+                )  # fmt: skip
+            if len(seconds) > 1:
+                slope = np.polyfit(*np.log(np.array(seconds)).T, 1)[0]
+                print(f"# {graph}, K={n_classes}: time beside the scan grows as p^{slope:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

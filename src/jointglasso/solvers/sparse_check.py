@@ -1,0 +1,314 @@
+"""Optimality conditions of all pairs at a point in sparse storage, and the dual point they give.
+
+Pairs that are neither candidates nor *listed* have ``w_k |W_k,ij| <= slack`` in each class, which proves that they are
+inside the dual ball. The list comes from columns of W by local relaxation (`kernels/sparse_columns.py`), or, where
+these do not converge, from columns solved for with the factor. Candidates and listed pairs are examined one by one:
+the dual point is S + u / w with u the subgradient nearest to the negative gradient g = w (W - S), and equals W at all
+pairs where g is a subgradient. R, its difference from W, is then non-zero at few entries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso._threads import Workers
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.big_group import entries_in_classes
+from jointglasso.blocks.sparse_group import LISTED_SLACK
+from jointglasso.solvers.sparse_gradient import SparsePoint
+
+_UNIT = np.finfo(np.float64).eps / 2.0
+
+#: Columns of W solved for at a time; relative accuracy to which unresolved entries are computed; listed pairs aimed at
+#: in one pass over the columns, and pairs examined at a time.
+_COLUMNS, _TIGHT, _LISTED, _EXAMINED = 32, 1e-9, 500_000, 1_000_000
+
+#: Fraction of the slack to which a column of W is computed.
+_COLUMN_SLACK = 0.02
+
+#: Steps of the power method for the least eigenvalue of Theta.
+_POWER_STEPS = 30
+
+#: Fractions of the estimated least eigenvalue that are tried as a proved lower bound.
+_FRACTIONS = (0.9, 0.7, 0.5, 0.3, 0.1, 0.01, 1e-4)
+
+
+class ClassInverse:
+    """W of one class with error bounds: on the sparsity of the factor, by local relaxation, or solved for."""
+
+    def __init__(self, point: SparsePoint, k: int, tolerance: float) -> None:
+        from jointglasso.kernels.sparse_columns import LocalSearch
+
+        working_set, self.inverse = point.working_set, point.inverses[k]
+        self.matrix = working_set.matrix(k, point.theta, point.diagonal)
+        self.theta = _symmetric(self.matrix)
+        self.mu = least_eigenvalue(point, k)
+        sparsity = self.inverse.factor.sparsity
+        column_work = 4.0 * len(sparsity.rows) + 2.0 * sparsity.n_tail**2
+        degree = 1.0 + len(self.matrix.other) / max(1, len(self.matrix.diagonal))
+        self.search = LocalSearch(self.mu, tolerance, int(column_work / (4.0 * degree)) + 1000)
+
+    def columns(self, variables: IntArray) -> tuple[FloatArray, FloatArray]:
+        """(n, c), (c,): columns solved for, and bounds on their errors from their residuals."""
+        X = self.inverse.columns(variables)
+        residual = self.theta @ X
+        residual[variables, np.arange(len(variables))] -= 1.0
+        chain = 4.0 + float(np.diff(self.matrix.start).max(initial=0))
+        rounding = 1.1 * chain * _UNIT * float(abs(self.theta).sum(axis=1).max()) * np.sqrt((X * X).sum(axis=0))
+        return X, (np.sqrt((residual * residual).sum(axis=0)) * (1.0 + 1e-9) + rounding) / self.mu
+
+    def values(self, i: IntArray, j: IntArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
+        """W at pairs of variables, with bounds on the errors; 0 for entries on the sparsity of the factor.
+
+        The error of those is part of `SparseDual.inverse_error`.
+        """
+        from jointglasso.kernels.sparse_columns import entries_of_inverse
+
+        value, known = self.inverse.at(i, j)
+        error = np.zeros(len(i))
+        rest = np.flatnonzero(~known)
+        if not self.mu > 0.0:
+            error[rest] = np.inf
+            return value, error
+        order = rest[np.argsort(j[rest], kind="stable")]
+        near, bound = np.empty(len(order)), np.empty(len(order))
+        entries_of_inverse(i[order], j[order], self.matrix, self.search._replace(tolerance=tolerance), near, bound)
+        value[order], error[order] = near, bound
+        failed = order[~np.isfinite(bound)]
+        for columns in _pieces(np.unique(j[failed]), _COLUMNS):
+            X, bounds = self.columns(columns)
+            here = failed[np.isin(j[failed], columns)]
+            column = np.searchsorted(columns, j[here])
+            value[here], error[here] = X[i[here], column], bounds[column]
+        return value, error
+
+    def large(self, columns: IntArray, limit: float) -> tuple[IntArray, IntArray]:
+        """Entries of columns, rows above columns, that may exceed `limit` in size."""
+        from jointglasso.kernels.sparse_columns import list_large_entries
+
+        row, column, failed = list_large_entries(columns, self.matrix, self.search, limit)
+        rows, found = [row], [column]
+        for piece in _pieces(failed, _COLUMNS):
+            X, bounds = self.columns(piece)
+            i, c = np.nonzero(np.abs(X) + bounds > limit)
+            lower = i > piece[c]
+            rows.append(i[lower])
+            found.append(piece[c[lower]])
+        return np.concatenate(rows), np.concatenate(found)
+
+
+def _pieces(items: IntArray, size: int) -> list[IntArray]:
+    return [items[first : first + size] for first in range(0, len(items), size)]
+
+
+def _symmetric(matrix: Any) -> Any:
+    """Theta as a sparse matrix of SciPy."""
+    n = len(matrix.diagonal)
+    off = sparse.csr_array((matrix.value, matrix.other, matrix.start), shape=(n, n))
+    return sparse.csr_array(off + sparse.diags_array(matrix.diagonal))
+
+
+def least_eigenvalue(point: SparsePoint, k: int) -> float:
+    """Proved lower bound on the least eigenvalue of Theta of class k; 0 if there is none.
+
+    If Theta - mu I has a computed Cholesky factor, ``L L' = Theta - mu I + E`` is positive semidefinite, so that the
+    least eigenvalue of Theta is at least mu - |E|_inf, less the rounding of the shift.
+    """
+    working_set, inverse = point.working_set, point.inverses[k]
+    members = point.group.members_of[k]
+    diagonal, entries = point.diagonal[members], point.theta[working_set.of_class[k]]
+    largest, x = float(inverse.diagonal.max()), inverse.diagonal
+    for _ in range(_POWER_STEPS):  # estimate of the largest eigenvalue of W
+        x = inverse.multiply(x / np.sqrt(x @ x))
+        largest = max(largest, float(np.sqrt(x @ x)))
+    for fraction in _FRACTIONS:
+        mu = fraction / largest
+        factor = inverse.factor.sparsity.factor(diagonal - mu, entries)
+        if factor is not None:
+            proved = mu - factor.backward_error[0] - 2.0 * _UNIT * float(diagonal.max())
+            return max(0.0, proved * (1.0 - 4.0 * _UNIT))
+    return 0.0
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Pairs examined one by one; all arrays (P, K) are zero outside the blocks."""
+
+    i: IntArray
+    j: IntArray
+    in_block: BoolArray
+    theta: FloatArray
+    S: FloatArray
+    W: FloatArray
+    error: FloatArray
+    """Bounds on the errors of W: 0 on the sparsity of the factor."""
+    u: FloatArray
+    """Subgradient of the dual point, S + u / w; equal to w (W - S) where R = 0."""
+    charged: BoolArray
+    """(P, K): entries whose R is not known to be zero."""
+    inside: BoolArray
+    """(P,): pairs of zeros proved to be inside the dual ball."""
+    margin: FloatArray
+    """(P,): bound on the change of the entries of w W that keeps a pair of zeros inside the dual ball."""
+
+    def take(self, index: Any) -> Examined:
+        return Examined(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
+
+    @staticmethod
+    def join(parts: list[Examined]) -> Examined:
+        return Examined(*(np.concatenate([getattr(p, name) for p in parts]) for name in Examined.__dataclass_fields__))
+
+
+class PairCheck:
+    """Check of all pairs of a group at a point with inverses."""
+
+    def __init__(self, point: SparsePoint) -> None:
+        self.point, self.group = point, point.group
+        self.box = self.group.penalty.box_radius(self.group.layout.n_classes)
+        self.tolerance = {k: _COLUMN_SLACK * self.group.slack / self.group.weights[k] for k in self.group.classes}
+        found = self.group.map_classes(lambda k: ClassInverse(point, k, self.tolerance[k]))
+        self.inverses = dict(zip(self.group.classes, found, strict=True))
+
+    @property
+    def proved(self) -> bool:
+        """Whether the least eigenvalue of each class is proved positive, without which no pair is."""
+        return all(inverse.mu > 0.0 for inverse in self.inverses.values())
+
+    def candidates(self, must_know: BoolArray) -> Examined:
+        """The candidates of the group; those in `must_know` (P,) have W computed accurately and are charged."""
+        group, entries = self.group, self.point.working_set
+        theta = np.zeros(group.in_block.shape)
+        theta[entries.active] = self.point.theta
+        return self.examine(group.i, group.j, group.in_block, theta, group.S, must_know)
+
+    def examine(
+        self, i: IntArray, j: IntArray, in_block: BoolArray, theta: FloatArray, S: FloatArray, must_know: BoolArray,
+    ) -> Examined:  # fmt: skip
+        """Subgradients of pairs; entries of W that leave a doubt are computed more accurately."""
+        penalty = self.group.penalty
+        W, error = np.zeros(in_block.shape), np.zeros(in_block.shape)
+        self._fill(W, error, i, j, in_block, 1.0)
+        g, inside, free, margin = self._decide(in_block, theta, S, W, error)
+        unresolved = ((error > 0.0) & in_block & ~free & ~inside[:, None]).any(axis=1)
+        unresolved |= must_know & (error > 0.0).any(axis=1)
+        index = np.flatnonzero(unresolved)
+        if len(index):
+            fine_W, fine_error = W[index], error[index]
+            self._fill(fine_W, fine_error, i[index], j[index], in_block[index] & (fine_error > 0.0), _TIGHT)
+            W[index], error[index] = fine_W, fine_error
+            g, inside, free, margin = self._decide(in_block, theta, S, W, error)
+        u = g.copy()
+        rest = np.flatnonzero(~inside)
+        entries = entries_in_classes(penalty, in_block[rest])
+        nearest = np.zeros((len(rest), in_block.shape[1]))
+        nearest[in_block[rest]] = penalty.nearest_subgradient(
+            theta[rest][in_block[rest]], g[rest][in_block[rest]], entries
+        )
+        u[rest] = nearest
+        uncertain = (error > 0.0) & ~free & ~inside[:, None]
+        charged = in_block & ((u != g) | uncertain | must_know[:, None])
+        return Examined(i, j, in_block, theta, S, W, error, u, charged, inside, margin)
+
+    def _fill(
+        self, W: FloatArray, error: FloatArray, i: IntArray, j: IntArray, wanted: BoolArray, accuracy: float
+    ) -> None:
+        """Entries of W at the entries `wanted` (P, K) of pairs, and bounds on their errors."""
+        group, member_of = self.group, self.group.layout.member_of
+
+        def one(piece: tuple[int, IntArray]) -> None:
+            k, pairs = piece
+            row, column = group.slot[member_of[k, j[pairs]]], group.slot[member_of[k, i[pairs]]]
+            W[pairs, k], error[pairs, k] = self.inverses[k].values(row, column, accuracy * self.tolerance[k])
+
+        pieces = []
+        for k in group.classes:
+            pairs = np.flatnonzero(wanted[:, k])
+            pairs = pairs[np.argsort(i[pairs], kind="stable")]
+            pieces += [(k, part) for part in np.array_split(pairs, group.n_threads) if len(part)]
+        Workers(group.n_threads).map(one, pieces)
+
+    def _decide(
+        self, in_block: BoolArray, theta: FloatArray, S: FloatArray, W: FloatArray, error: FloatArray
+    ) -> tuple[FloatArray, BoolArray, BoolArray, FloatArray]:
+        """Negative gradients g; pairs proved inside the dual ball; entries proved to have R = 0; margins of the pairs.
+
+        The gauge of the dual ball is sublinear and at most |d| / box_radius at d, so that a pair is inside for all
+        changes of g up to (1 - gauge) box_radius. An entry of a pair that is non-zero elsewhere may have any value up
+        to the threshold of its class, for penalties that do not depend on the class.
+        """
+        group, penalty = self.group, self.group.penalty
+        g = np.where(in_block, group.weights * (W - S), 0.0)
+        spread = (group.weights * error).max(axis=1, initial=0.0)
+        gauge = penalty.gauge(g[in_block], entries_in_classes(penalty, in_block))
+        margin = (1.0 - gauge * (1.0 + 64.0 * _UNIT)) * self.box - spread
+        inside = (theta == 0.0).all(axis=1) & (margin > 0.0)
+        threshold = np.array([penalty.threshold(k) for k in range(in_block.shape[1])]) * (1.0 - 64.0 * _UNIT)
+        free = in_block & (theta == 0.0) & (np.abs(g) + group.weights * error < threshold)
+        return g, inside, free & (not penalty.class_dependent), margin
+
+    def listed(self) -> tuple[Examined, FloatArray, IntArray]:
+        """Listed pairs with R != 0 or to be rechecked; margins of all others, and the number of their entries.
+
+        Margins are in units of r in `gap_radii`. Pairs are listed where ``w_k |W_k,ij|`` may exceed a fraction of the
+        slack in some class.
+        """
+        group, n = self.group, len(self.group.layout.variables)
+        found, margins, counts = [self._empty()], [np.empty(0)], [np.empty(0, dtype=np.int64)]
+        root = self._root_variance()
+        first, width = 0 if self.proved else n, 4096
+        while first < n:
+            last = min(n, first + width)
+            i, j = self._large(first, last)
+            new = group.find(i, j) < 0
+            i, j = i[new], j[new]
+            for piece in _pieces(np.arange(len(i)), _EXAMINED):
+                examined = self._examine_new(i[piece], j[piece])
+                charged = examined.charged.any(axis=1)
+                found.append(examined.take(charged))
+                quiet = examined.take(~charged)
+                largest = (group.weights * root[:, quiet.i].T * root[:, quiet.j].T * quiet.in_block).max(axis=1)
+                margins.append(quiet.margin / largest)
+                counts.append(quiet.in_block.sum(axis=1))
+            width = max(64, min(2**16, int(width * min(4.0, _LISTED / (len(i) + 1.0)))))
+            first = last
+        return Examined.join(found), np.concatenate(margins), np.concatenate(counts)
+
+    def _examine_new(self, i: IntArray, j: IntArray) -> Examined:
+        in_block = self.group.layout.class_mask(i, j)
+        S = self.group.covariances(i, j, in_block)
+        partly = self.group.penalty.class_dependent & (in_block.sum(axis=1) < in_block.shape[1])
+        return self.examine(i, j, in_block, np.zeros(in_block.shape), S, partly)
+
+    def _empty(self) -> Examined:
+        none = np.empty(0, dtype=np.int64)
+        return self._examine_new(none, none)
+
+    def _root_variance(self) -> FloatArray:
+        """(K, U): square roots of the optimal variances of the members; 0 where a class lacks the variable."""
+        layout = self.group.layout
+        root = np.zeros((layout.n_classes, len(layout.variables)))
+        root[self.group.member_class, layout.local] = np.sqrt(layout.optimal_variance(self.group.diagonal_penalty))
+        return root
+
+    def _large(self, first: int, last: int) -> tuple[IntArray, IntArray]:
+        """Pairs i < j of variables, first <= i < last, whose W may exceed the slack for listing in some class."""
+        group, n = self.group, len(self.group.layout.variables)
+
+        def one(piece: tuple[int, IntArray]) -> IntArray:
+            k, members = piece
+            limit = LISTED_SLACK * group.slack / group.weights[k]
+            row, column = self.inverses[k].large(group.slot[members], limit)
+            variable = group.layout.local[group.members_of[k]]
+            return variable[column] * n + variable[row]
+
+        pieces = []
+        for k in group.classes:
+            members = group.layout.member_of[k, first:last]
+            members = members[members >= 0]
+            pieces += [(k, part) for part in np.array_split(members, 4 * group.n_threads) if len(part)]
+        key = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *Workers(group.n_threads).map(one, pieces)]))
+        return key // n, key % n

@@ -1,0 +1,249 @@
+"""Duality gap, rounding errors and certified edges at a point in sparse storage.
+
+The dual point is D = W + R with R sparse: non-zero on the diagonal, at entries of the working set, and at pairs that
+violate the conditions. With M = R Theta, s^2 = tr(M M) and any bound rho < 1 on the spectral radius of M, the gap of a
+class is at most ``w s^2 c(rho)`` (`duality.gap_of_squares`; theorem C9 of docs/theory/certificate.md): no second
+determinant is needed, which no sparse method could give, D being dense. rho is the least of s and
+``max_i (|M| x)_i / x_i`` for some x > 0 (Collatz and Wielandt); s grows with the number of variables, rho does not.
+
+Rounding. The computed W on the sparsity of the factor differs from the exact one by at most ``eps sqrt(W_ii W_jj)``,
+eps of `inverse_error` (theorem C10), and at pairs outside the sparsity by the bounds of `sparse_check`. With N such a
+bound on the error of each entry of R, s and rho grow by no more than the same numbers for |N| |Theta|.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.big_group import entries_in_classes
+from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, gap_to_certify, precision_radius
+from jointglasso.rounding import error_of_sums, sum_error
+from jointglasso.solvers.sparse_check import ClassInverse, Examined, PairCheck
+from jointglasso.solvers.sparse_gradient import SparsePoint
+
+_UNIT = np.finfo(np.float64).eps / 2.0
+
+#: Power steps on |M| that sharpen the bound on its spectral radius; largest relative error of W that is accepted.
+_RADIUS_STEPS, _MAX_ERROR = 10, 0.05
+
+
+def inverse_error(inverse: ClassInverse) -> tuple[float, float]:
+    """Bounds on ``|X - W|_ij / sqrt(W_ii W_jj)`` for the computed X on the sparsity, and on the error of log det Theta.
+
+    X is the exact inverse, on the sparsity, of a matrix ``Theta + F`` (theorem C10): F contains the backward error of
+    the factor, that of the columns of Takahashi's recursion and that of the inverse of the tail. Infinite if the bound
+    on |W^(1/2) F W^(1/2)| is not small.
+    """
+    factor, sparsity = inverse.inverse.factor, inverse.inverse.factor.sparsity
+    norm, relative = factor.backward_error
+    if not inverse.mu > 0.0:
+        return np.inf, np.inf
+    largest = float(abs(inverse.theta).sum(axis=1).max())
+    condition, longest = largest / inverse.mu, float(np.diff(sparsity.offset).max(initial=1))
+    trace = float(inverse.matrix.diagonal.sum())
+    columns = 5.0 * sum_error(longest + 4.0) * condition * np.sqrt(longest * trace * largest) / inverse.mu
+    m = float(sparsity.n_tail)
+    tail = sum_error(m + 1.0) * 4.0 * m * np.sqrt(m) * condition
+    total = 1.25 * (norm / inverse.mu + columns + tail)
+    if not total <= _MAX_ERROR:
+        return np.inf, np.inf
+    error, variance = total / (1.0 - total), inverse.inverse.diagonal
+    n_entries = 2.0 * len(sparsity.rows) + m * m + len(variance)
+    scaled = inverse.inverse.scaled_sum(np.sqrt(inverse.matrix.diagonal))
+    scaled += 2.0 * error * n_entries * float((variance * inverse.matrix.diagonal).max())
+    return error, 1.1 * relative * scaled
+
+
+def spectral_bounds(M: Any, start: FloatArray) -> tuple[float, float]:
+    """``s = sqrt(tr(M M))`` and a bound on the spectral radius of M = R Theta, both raised for rounding."""
+    s = float(np.sqrt(max(0.0, float(M.multiply(M.T).sum()))))
+    size, x, radius = abs(M), start, np.inf
+    for _ in range(_RADIUS_STEPS):
+        y = size @ x
+        radius = min(radius, float((y / x).max(initial=0.0)))
+        x = np.maximum(y, 1e-3 * float(y.max(initial=0.0)) * start / start.max()) if y.any() else start
+    return s * (1.0 + 1e-9), min(s, radius) * (1.0 + 1e-9)
+
+
+@dataclass(frozen=True)
+class SparseDual:
+    """A point with its dual point: the objective, the gap and their rounding errors."""
+
+    point: SparsePoint
+    candidates: Examined
+    listed: Examined
+    """Listed pairs with R != 0."""
+    margins: FloatArray
+    """Margins of the other listed pairs: they are certified zeros for gap radii r below it."""
+    margin_entries: IntArray
+    inverses: dict[int, ClassInverse]
+
+    @classmethod
+    def of(cls, point: SparsePoint, must_know: BoolArray) -> SparseDual:
+        """Check of all pairs at a point with inverses; `must_know` (P,) marks candidates to be rechecked."""
+        check = PairCheck(point)
+        return cls(point, check.candidates(must_know), *check.listed(), check.inverses)
+
+    @property
+    def proved(self) -> bool:
+        """Whether a lower bound on the eigenvalues of each class is proved; otherwise the gap is infinite."""
+        return all(inverse.mu > 0.0 for inverse in self.inverses.values())
+
+    @property
+    def n_violations(self) -> int:
+        """Number of pairs outside the working set with R != 0."""
+        n, active = 0, self.point.working_set.active
+        for part, inside in ((self.candidates, active), (self.listed, np.zeros(self.listed.charged.shape, dtype=bool))):
+            moved = part.u != np.where(part.in_block, self.point.group.weights * (part.W - part.S), 0.0)
+            n += int((moved & ~inside).any(axis=1).sum())
+        return n
+
+    @cached_property
+    def _gaps(self) -> dict[int, tuple[float, float, float]]:
+        """Of each class: gap, part of it due to rounding, error of the log-determinant."""
+        group = self.point.group
+        return dict(zip(group.classes, group.map_classes(self._gap_of), strict=True))
+
+    def _gap_of(self, k: int) -> tuple[float, float, float]:
+        group, inverse = self.point.group, self.inverses[k]
+        eps, logdet_error = inverse_error(inverse)
+        if not np.isfinite(eps):
+            return np.inf, 0.0, np.inf
+        members, n = group.members_of[k], len(group.members_of[k])
+        W = inverse.inverse.diagonal
+        optimal = group.diagonal[members] + group.diagonal_penalty / group.weights[k]
+        root = np.sqrt(np.maximum(W * (1.0 + 2.0 * eps), optimal))
+        rows, columns, values, errors = [np.arange(n)], [np.arange(n)], [optimal - W], [np.zeros(n)]
+        for part in (self.candidates, self.listed):
+            on_set = np.zeros(len(part.i), dtype=bool)
+            if part is self.candidates:
+                on_set = self.point.working_set.active[:, k]
+            index = np.flatnonzero((part.charged[:, k] | on_set) & part.in_block[:, k])
+            i, j = (group.slot[group.layout.member_of[k, ends[index]]] for ends in (part.i, part.j))
+            R = part.u[index, k] / group.weights[k] - (part.W[index, k] - part.S[index, k])
+            for row, column in ((i, j), (j, i)):
+                rows.append(row)
+                columns.append(column)
+                values.append(R)
+                errors.append(part.error[index, k])
+        row, column, R = (np.concatenate(part) for part in (rows, columns, values))
+        Theta, start = inverse.theta, 1.0 / np.sqrt(inverse.matrix.diagonal)
+        s, rho = spectral_bounds(sparse.csr_array((R, (row, column)), shape=(n, n)) @ Theta, start)
+        chain = 8.0 + float(np.diff(inverse.matrix.start).max(initial=0))
+        N = (eps + 32.0 * _UNIT) * root[row] * root[column] + np.concatenate(errors) + sum_error(chain) * np.abs(R)
+        s_error, rho_error = spectral_bounds(sparse.csr_array((N, (row, column)), shape=(n, n)) @ abs(Theta), start)
+        total, radius = s + s_error, rho + rho_error
+        if not radius < 1.0:
+            return np.inf, 0.0, logdet_error
+        bounds = gap_of_squares(np.array([total**2, s**2]), np.array([radius, rho]))
+        return float(bounds[0]), float(bounds[0] - bounds[1]), logdet_error
+
+    @cached_property
+    def gap(self) -> float:
+        """Duality gap, rounding included; infinite if it cannot be bounded."""
+        return float(sum(self.point.group.weights[k] * gap for k, (gap, _, _) in self._gaps.items()))
+
+    @property
+    def raised(self) -> float:
+        """Part of the gap that is due to rounding."""
+        return float(sum(self.point.group.weights[k] * part for k, (_, part, _) in self._gaps.items()))
+
+    @cached_property
+    def objective(self) -> tuple[float, float]:
+        """Objective and the bound on its rounding error."""
+        terms, penalties = self.point.terms()
+        logs = sum(
+            self.point.group.weights[k]
+            * float(np.abs(np.log(f.pivot)).sum() + np.abs(np.log(np.diagonal(f.tail))).sum())
+            for k, f in self.point.factors.items()
+        )
+        largest = float(np.abs(terms).sum()) + 2.0 * logs + penalties
+        error = sum(self.point.group.weights[k] * error for k, (_, _, error) in self._gaps.items())
+        return float(terms.sum()) + penalties, float(error) + error_of_sums(64.0, largest)
+
+    def present(self, gap: float) -> BoolArray:
+        """(P, K): candidates that a duality gap of the full problem proves non-zero."""
+        theta = self.candidates.theta
+        return np.asarray(np.abs(theta) > (1.0 + ROUNDING) * self._theta_radius(gap))
+
+    @cached_property
+    def edge_gap(self) -> float:
+        """Gap below which every edge of Theta is certified; infinite without edges."""
+        theta, weights = self.candidates.theta, self.point.group.weights
+        root = self._products(np.sqrt(self.point.diagonal), np.ones_like)
+        pair, k = np.nonzero(theta)
+        return float(gap_to_certify(theta[pair, k], root[pair, k], weights[k]).min(initial=np.inf))
+
+    def _theta_radius(self, gap: float) -> FloatArray:
+        """(P, K): bound on |Theta - Theta*| of the candidates, from a gap of the full problem."""
+        return self._products(
+            np.sqrt(self.point.diagonal), lambda weight: precision_radius(np.full(len(weight), gap), weight)
+        )
+
+    def _products(self, root: FloatArray, radius: Any) -> FloatArray:
+        """(P, K): ``radius(w_k) root_i root_j`` at the candidates; zero outside the blocks."""
+        group, part, out = self.point.group, self.candidates, np.zeros(self.candidates.in_block.shape)
+        pair, k = np.nonzero(part.in_block)
+        factor = np.zeros(len(group.weights))
+        factor[group.classes] = radius(group.weights[group.classes])
+        member_of = group.layout.member_of
+        with np.errstate(invalid="ignore"):
+            out[pair, k] = factor[k] * root[member_of[k, part.i[pair]]] * root[member_of[k, part.j[pair]]]
+        return out
+
+    def certified(self, gap: float) -> tuple[BoolArray, BoolArray, FloatArray]:
+        """Candidates: (E,) certified zeros, (P, T) certified equalities, (E,) radii of Theta, E entries in blocks."""
+        group, part, penalty = self.point.group, self.candidates, self.point.group.penalty
+        variance = group.layout.optimal_variance(group.diagonal_penalty)
+        r = self._products(
+            np.sqrt(variance), lambda weight: np.minimum(gap_radii(np.full(len(weight), gap), weight)[0], 1e50)
+        )
+        dual = part.S + np.divide(part.u, group.weights, out=np.zeros_like(part.u), where=group.weights > 0.0)
+        u_radius = group.weights * (r + part.error + ROUNDING * (np.abs(dual) + np.abs(part.S)))
+        mask, radius = part.in_block, self._theta_radius(gap)
+        entries = entries_in_classes(penalty, mask)
+        flat = part.theta[mask], part.u[mask], u_radius[mask], radius[mask]
+        absent, equal = penalty.certified_zeros_and_equal(*flat, entries)
+        return np.asarray(absent & (part.theta[mask] == 0.0)), equal, radius[mask]
+
+    def n_absent(self, gap: float, *, screening_proved: bool = True) -> int:
+        """Number of entries inside the blocks that a gap of the full problem proves zero."""
+        group, part = self.point.group, self.candidates
+        if not np.isfinite(gap):
+            return 0
+        full = part.in_block.sum(axis=1) == group.layout.n_classes
+        pair = np.nonzero(part.in_block)[0]
+        absent = self.certified(gap)[0]
+        n = int((absent & (screening_proved | full[pair])).sum())
+        weights = group.weights[group.classes]
+        r = float(gap_radii(np.full(len(weights), gap), weights)[0].max()) * (1.0 + ROUNDING)
+        countable = screening_proved | (self.margin_entries == group.layout.n_classes)
+        n += int(self.margin_entries[(self.margins > r) & countable].sum())
+        if screening_proved and group.slack_exceeds(r):
+            examined = int(part.in_block.sum() + self.margin_entries.sum() + self.listed.in_block.sum())
+            n += group.layout.n_entries - examined
+        return n
+
+    def with_subgradients(self, row: IntArray, column: IntArray, u: FloatArray) -> SparseDual:
+        """The dual point with other subgradients at some entries, given by the members of their row and column."""
+        group, parts = self.point.group, []
+        i, j = group.layout.local[row], group.layout.local[column]
+        i, j, k = np.minimum(i, j), np.maximum(i, j), group.member_class[row]
+        n = len(group.layout.variables)
+        for part in (self.candidates, self.listed):
+            key = part.i * n + part.j
+            order = np.argsort(key, kind="stable")
+            place = (
+                order[np.minimum(np.searchsorted(key, i * n + j, sorter=order), len(key) - 1)] if len(key) else i[:0]
+            )
+            matches = np.flatnonzero(key[place] == i * n + j) if len(key) else i[:0]
+            subgradient, charged = part.u.copy(), part.charged.copy()
+            subgradient[place[matches], k[matches]], charged[place[matches], k[matches]] = u[matches], True
+            parts.append(replace(part, u=subgradient, charged=charged))
+        return replace(self, candidates=parts[0], listed=parts[1])

@@ -1,0 +1,129 @@
+"""Sparse Cholesky factor, entries of the inverse, columns and eigenvalue bounds against dense linear algebra."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from jointglasso.blocks import sparse_factor
+from jointglasso.blocks.sparse_factor import FactorSparsity, neighbours
+from tests.helpers.sparse_designs import grid_edges, random_edges
+
+
+def definite(n, edges, rng, margin=0.5):
+    i, j = edges
+    A = np.zeros((n, n))
+    A[i, j] = A[j, i] = 0.3 * rng.normal(size=len(i))
+    np.fill_diagonal(A, np.abs(A).sum(axis=1) + margin)
+    return A
+
+
+@pytest.mark.parametrize("tail", [0.0, 0.25, 0.5, 2.0])
+def test_factor_inverse_and_columns(monkeypatch, tail):
+    monkeypatch.setattr(sparse_factor, "_TAIL_FRACTION", tail)
+    rng = np.random.default_rng(0)
+    n, (i, j) = 600, random_edges(600, 900, rng)
+    A = definite(n, (i, j), rng)
+    sparsity = FactorSparsity.of(n, i, j)
+    assert sorted(sparsity.order) == list(range(n))
+    assert (sparsity.n_tail == 0) == (tail == 2.0)
+    factor = sparsity.factor(np.diagonal(A), A[i, j])
+    inverse, W = factor.invert(), np.linalg.inv(A)
+    assert factor.logdet == pytest.approx(np.linalg.slogdet(A)[1], abs=2e-12)
+    np.testing.assert_allclose(inverse.entries, W[i, j], atol=2e-15)
+    np.testing.assert_allclose(inverse.diagonal, np.diagonal(W), atol=5e-15)
+    np.testing.assert_allclose(inverse.columns(np.arange(20)), W[:, :20], atol=2e-15)
+    value, known = inverse.at(j, i)
+    assert known.all()
+    np.testing.assert_array_equal(value, inverse.entries)
+    rows, columns = rng.integers(0, n, (2, 500))
+    off = rows != columns
+    value, known = inverse.at(rows[off], columns[off])
+    np.testing.assert_allclose(value[known], W[rows[off], columns[off]][known], atol=5e-15)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 40), density=st.floats(0.0, 1.0), tail=st.floats(0.0, 1.5))
+def test_any_graph(seed, n, density, tail):
+    rng = np.random.default_rng(seed)
+    i, j = np.nonzero(np.triu(rng.random((n, n)) < density, 1))
+    A = definite(n, (i, j), rng)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparse_factor, "_TAIL_FRACTION", tail)
+        sparsity = FactorSparsity.of(n, i, j)
+    inverse, W = sparsity.factor(np.diagonal(A), A[i, j]).invert(), np.linalg.inv(A)
+    np.testing.assert_allclose(inverse.entries, W[i, j], atol=1e-13)
+    np.testing.assert_allclose(inverse.multiply(np.eye(n)), W, atol=1e-13)
+
+
+def test_the_sparsity_is_that_of_the_factor():
+    i, j = grid_edges(12)
+    sparsity = FactorSparsity.of(144, i, j)
+    A = definite(144, (i, j), np.random.default_rng(1))
+    L = np.linalg.cholesky(A[np.ix_(sparsity.order, sparsity.order)])
+    for column in range(sparsity.n_columns):
+        rows = sparsity.rows[sparsity.offset[column] : sparsity.offset[column + 1]]
+        assert set(column + 1 + np.flatnonzero(L[column + 1 :, column])) <= set(rows)
+    assert len(sparsity.rows) < 0.35 * 144 * 143 / 2
+
+
+def test_an_expensive_order_is_given_up():
+    i, j = random_edges(300, 2000, np.random.default_rng(0))
+    assert FactorSparsity.of(300, i, j, limit=100.0) is None
+
+
+def test_an_indefinite_matrix_has_no_factor():
+    i, j = random_edges(200, 300, np.random.default_rng(0))
+    for tail in (0.25, 2.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sparse_factor, "_TAIL_FRACTION", tail)
+            sparsity = FactorSparsity.of(200, i, j)
+        assert sparsity.factor(np.ones(200), np.full(len(i), 0.9)) is None
+
+
+@pytest.mark.parametrize("tail", [0.25, 2.0])
+def test_the_backward_error_covers_the_error_of_the_factor(monkeypatch, tail):
+    """E = L L' - A, in extended precision, is within the bound, and a few units in the last place away from it."""
+    monkeypatch.setattr(sparse_factor, "_TAIL_FRACTION", tail)
+    rng = np.random.default_rng(0)
+    n, (i, j) = 300, random_edges(300, 500, rng)
+    A = definite(n, (i, j), rng, margin=1e-3)
+    sparsity = FactorSparsity.of(n, i, j)
+    factor = sparsity.factor(np.diagonal(A), A[i, j])
+    L = np.zeros((n, n), dtype=np.longdouble)
+    for column in range(sparsity.n_columns):
+        part = slice(sparsity.offset[column], sparsity.offset[column + 1])
+        L[sparsity.rows[part], column], L[column, column] = factor.value[part], factor.pivot[column]
+    L[sparsity.n_columns :, sparsity.n_columns :] = np.triu(factor.tail).T
+    E = np.abs(L @ L.T - A[np.ix_(sparsity.order, sparsity.order)].astype(np.longdouble))
+    norm, relative = factor.backward_error
+    root = np.sqrt(np.diagonal(A)[sparsity.order])
+    assert 0.0 < E.sum(axis=1).max() <= norm
+    assert (relative * np.outer(root, root) >= E).all()
+    assert norm < 1e4 * float(E.sum(axis=1).max())
+
+
+def test_local_columns_are_within_their_bounds():
+    from jointglasso.kernels.sparse_columns import LocalSearch, SparseMatrix, entries_of_inverse, list_large_entries
+
+    rng = np.random.default_rng(0)
+    n, (i, j) = 400, grid_edges(20)
+    A = definite(n, (i, j), rng, margin=0.4)
+    W, mu = np.linalg.inv(A), float(np.linalg.eigvalsh(A)[0])
+    start, other, edge = neighbours(n, i, j)
+    matrix = SparseMatrix(np.diagonal(A).copy(), start, other, A[i, j][edge])
+    search, limit = LocalSearch(mu, 1e-3, 100_000), 0.01
+    row, column, given_up = list_large_entries(np.arange(n), matrix, search, limit)
+    assert not len(given_up)
+    listed = np.zeros((n, n), dtype=bool)
+    listed[row, column] = True
+    lower = np.tril(np.ones((n, n), dtype=bool), -1)
+    assert np.abs(W[lower & ~listed]).max() <= limit
+    assert listed[lower & (np.abs(W) > limit)].all()
+    rows, columns = np.nonzero(lower)
+    order = np.argsort(columns, kind="stable")
+    value, error = np.empty(len(rows)), np.empty(len(rows))
+    entries_of_inverse(rows[order], columns[order], matrix, search, value, error)
+    assert (error <= 1e-3 * (1.0 + 1e-6)).all()
+    assert (np.abs(value - W[rows[order], columns[order]]) <= error).all()
+    impatient = search._replace(max_updates=3)
+    assert len(list_large_entries(np.arange(n), matrix, impatient, limit)[2]) > n / 2

@@ -1,0 +1,187 @@
+"""The certificate in sparse storage: eigenvalue bounds, listed pairs, gaps at every stage, the streamed fallback."""
+
+import numpy as np
+import pytest
+
+import jointglasso as jgl
+from jointglasso.blocks.big_group import BigGroup
+from jointglasso.blocks.sparse_group import LISTED_SLACK, ActiveEntries, SparseGroup
+from jointglasso.problem import make_problem
+from jointglasso.screening.groups import ClassBlocks
+from jointglasso.screening.pairs import scan_pairs, scan_slack
+from jointglasso.solvers.sparse import SparseTask, descend, solve_sparse
+from jointglasso.solvers.sparse_check import PairCheck
+from jointglasso.solvers.sparse_dual import SparseDual, inverse_error, spectral_bounds
+from jointglasso.solvers.sparse_gradient import ProximalSteps, SparsePoint
+from jointglasso.solvers.sparse_newton import SparseFace, newton_step
+from tests.helpers.sparse_designs import grid_edges, markov_field
+
+
+def grid_group(side=20, lambdas=(0.3, 0.0), n_classes=1, n=300, **options):
+    rng = np.random.default_rng(0)
+    source = jgl.SampleCovariance([markov_field(side * side, grid_edges(side), n, 0.97, rng) for _ in range(n_classes)])
+    problem = make_problem(source, *lambdas, **options)
+    scanned = scan_pairs(source, problem.penalty.scaled(0.85), problem.weights)
+    p = side * side
+    blocks = ClassBlocks(
+        block_class=np.arange(n_classes),
+        start=p * np.arange(n_classes + 1),
+        members=np.tile(np.arange(p), n_classes),
+        group=np.zeros(n_classes, dtype=np.int64),
+    )
+    layout = BigGroup.build(source, blocks, problem.weights)
+    order = np.lexsort((scanned.columns, scanned.rows))
+    slack = scan_slack(problem.penalty, scanned.thresholds)[0]
+    group = SparseGroup(
+        layout, problem.penalty, problem.diagonal_penalty, scanned.rows[order], scanned.columns[order], slack
+    )
+    return problem, source, group
+
+
+def start(group, active=None):
+    active = (
+        group.activated(np.zeros(group.in_block.shape), -group.weights * group.S, group.in_block)
+        if active is None
+        else active
+    )
+    working_set = ActiveEntries(group, active)
+    diagonal = 1.0 / group.layout.optimal_variance(group.diagonal_penalty)
+    return SparsePoint.of(working_set, np.zeros(int(active.sum())), diagonal)
+
+
+def nothing(group):
+    return np.zeros(len(group.i), dtype=bool)
+
+
+@pytest.fixture(scope="module")
+def grid():
+    _, source, group = grid_group()
+    exact = jgl.solve(source, 0.3, 0.0, tol=1e-11)
+    return group, exact.objective
+
+
+@pytest.mark.parametrize("stage", [1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7])
+@pytest.mark.parametrize("without_a_pair", [False, True])
+def test_the_gap_covers_the_distance_to_the_optimum(grid, stage, without_a_pair):
+    group, optimum = grid
+    point = start(group)
+    if without_a_pair:
+        point, *_ = descend(point, 1e-6 * optimum, 500, lambda *news: False)
+        strongest = point.working_set.pair[np.argmax(np.abs(point.theta))]
+        active = point.working_set.active.copy()
+        active[strongest] = False
+        point = start(group, active)
+    point, *_ = descend(point, stage * optimum, 500, lambda *news: False)
+    dual = SparseDual.of(point, nothing(group))
+    excess = point.objective - optimum
+    assert excess <= dual.gap
+    if stage <= 1e-4 and not without_a_pair:
+        assert dual.gap <= 3.0 * excess + 1e-9 * optimum
+    if without_a_pair:
+        violated = (dual.candidates.u != group.weights * (dual.candidates.W - dual.candidates.S)).any(axis=1)
+        assert violated[strongest] and dual.n_violations >= 1
+
+
+def test_bounds_on_single_numbers(grid):
+    group, optimum = grid
+    point, *_ = descend(start(group), 1e-5 * optimum, 500, lambda *news: False)
+    check = PairCheck(point)
+    Theta = check.inverses[0].theta.toarray()
+    W, least = np.linalg.inv(Theta), float(np.linalg.eigvalsh(Theta)[0])
+    assert 0.5 * least <= check.inverses[0].mu <= least
+    examined = check.candidates(nothing(group))
+    assert (np.abs(examined.W[:, 0] - W[examined.i, examined.j]) <= examined.error[:, 0] + 1e-13).all()
+    i, j = check._large(0, len(W))
+    unlisted = np.triu(np.ones(W.shape, dtype=bool), 1)
+    unlisted[i, j] = False
+    limit = LISTED_SLACK * group.slack
+    assert 0.5 * limit < np.abs(W[unlisted]).max() <= limit
+    eps, logdet_error = inverse_error(check.inverses[0])
+    root = np.sqrt(np.diagonal(W))
+    on_sparsity = check.inverses[0].inverse.at(*np.nonzero(np.triu(Theta, 1)))[0]
+    exact = W[np.nonzero(np.triu(Theta, 1))]
+    scale = np.outer(root, root)[np.nonzero(np.triu(Theta, 1))]
+    assert np.abs(on_sparsity - exact).max() <= (eps + 1e-13) * scale.min()
+    assert 0.0 < eps < 1e-6 and abs(point.factors[0].logdet - np.linalg.slogdet(Theta)[1]) <= logdet_error + 1e-11
+
+
+def test_the_spectral_radius_is_bounded():
+    from scipy import sparse
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        R = rng.normal(size=(30, 30)) * (rng.random((30, 30)) < 0.1)
+        Theta = np.eye(30) + 0.02 * np.ones((30, 30))
+        M = (R + R.T) @ Theta
+        s, radius = spectral_bounds(sparse.csr_array(M), np.ones(30))
+        eigenvalues = np.linalg.eigvals(M)
+        assert np.abs(eigenvalues).max() <= radius <= s
+        assert s == pytest.approx(np.sqrt((eigenvalues**2).sum().real), rel=1e-8)
+
+
+def test_all_columns_by_the_factor_give_the_same_certificate(grid, monkeypatch):
+    """Where no column converges locally, all of them are solved for: the streamed check."""
+    from jointglasso.solvers import sparse_check
+
+    group, optimum = grid
+    point, *_ = descend(start(group), 1e-6 * optimum, 500, lambda *news: False)
+    local = SparseDual.of(point, nothing(group))
+
+    class Impatient(sparse_check.ClassInverse):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.search = self.search._replace(max_updates=0)
+
+    monkeypatch.setattr(sparse_check, "ClassInverse", Impatient)
+    streamed = SparseDual.of(point, nothing(group))
+    assert streamed.gap == pytest.approx(local.gap, rel=1e-6)
+    assert streamed.n_violations == local.n_violations
+    assert streamed.n_absent(streamed.gap) == pytest.approx(local.n_absent(local.gap), abs=20)
+
+
+def test_newton_steps_reach_the_optimum_of_their_face(grid):
+    group, optimum = grid
+    point, *_ = descend(start(group), 1e-5 * optimum, 500, lambda *news: False)
+    steps = ProximalSteps(point)
+
+    def distance():
+        face = SparseFace(steps)
+        gradient = face.gradient(np.zeros(face.n + len(steps.point.diagonal)))
+        return float(gradient @ (gradient / face.metric))
+
+    first = distance()
+    objective = steps.objective
+    assert newton_step(steps) and steps.objective < objective
+    assert distance() < 0.3 * first
+    for _ in range(3):
+        newton_step(steps)
+    assert distance() < 1e-4 * first
+
+
+def test_a_point_far_from_the_optimum_has_no_finite_gap_but_is_improved(grid):
+    group, optimum = grid
+    assert SparseDual.of(start(group).inverted(), nothing(group)).gap == np.inf
+    dual, point, _, reason = solve_sparse(SparseTask(group, lambda objective: 1e-8 * abs(objective), 1000))
+    assert reason == "tolerance" and dual.gap <= 1e-8 * optimum
+    assert -1e-9 * optimum <= point.objective - optimum <= dual.gap
+
+
+@pytest.mark.parametrize("options", [{"penalize_diagonal": False}, {"penalty": "fused"}, {"penalty": "maximum"}])
+def test_two_classes(options):
+    problem, source, group = grid_group(12, (0.25, 0.05), n_classes=2, **options)
+    exact = jgl.solve(source, 0.25, 0.05, tol=1e-10, **options)
+    dual, point, _, reason = solve_sparse(SparseTask(group, lambda objective: 1e-7 * abs(objective), 1000))
+    assert reason == "tolerance"
+    assert exact.objective - exact.certificate.gap <= point.objective <= exact.objective + dual.gap
+    rows = [problem.objective([_matrix(point, k) for k in range(2)])]
+    assert rows[0] == pytest.approx(dual.objective[0], abs=10 * dual.objective[1] + 1e-9)
+
+
+def _matrix(point, k):
+    p = len(point.group.layout.variables)
+    support = point.support
+    Theta = np.zeros((p, p))
+    Theta[support.i, support.j] = Theta[support.j, support.i] = support.value[:, k]
+    members = point.group.layout.member_of[k]
+    np.fill_diagonal(Theta, point.diagonal[members])
+    return Theta
