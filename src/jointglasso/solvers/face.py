@@ -116,7 +116,10 @@ class Face:
 
         z, residual = np.zeros_like(gradient), -gradient
         search = scaled = precondition(residual)
-        decrement = initial = float(residual @ scaled)
+        with np.errstate(over="ignore"):
+            decrement = initial = float(residual @ scaled)
+        if not np.isfinite(initial):  # far from the solution of a badly conditioned group: no step
+            return z
         for _ in range(_FACE_STEPS):
             if decrement <= max(tolerance, initial * min(1e-2, initial)):
                 break
