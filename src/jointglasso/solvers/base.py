@@ -178,8 +178,8 @@ def run(method: IterativeMethod[StateT, Candidate], best: Best[Candidate], max_i
         if due or state.n_iter > 0:
             objective = best.objective if state.objective is None else state.objective
             stop = best.report(objective, best.gap if due else None)
-        reasons = {"tolerance": due and best.solved, state.ended: True, "callback": stop, "max_iter": last}
-        reason = next((name for name, holds in reasons.items() if name and holds), "")
+        reasons = [("tolerance", due and best.solved), (state.ended, True), ("callback", stop), ("max_iter", last)]
+        reason = next((name for name, holds in reasons if name and holds), "")
         if reason:
             if not due:
                 best.update(method.theta(state))
