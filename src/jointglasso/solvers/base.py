@@ -345,6 +345,15 @@ class GroupSolver(Protocol):
         """Solve to the gap limits of the task."""
 
 
+def remaining_iterations(method: GroupSolver, max_iter: int, used: int) -> int:
+    """Iterations that the next call of a method may take after `used` of them.
+
+    A limit below the default is for the entire solve. Any other applies to every call: the default solver ends with
+    ADMM, whose iterations are cheaper and have their own limit.
+    """
+    return max(0, max_iter - used) if max_iter < method.default_max_iter else max_iter
+
+
 def diagonal_start(system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float) -> FloatArray:
     """Diagonal Theta, optimal if there were no edges; its variances are those of the optimum unless they are fused."""
     start = np.zeros(system.S.shape)
