@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries, MaximumPair
 from jointglasso.penalties.base import UNIFORM
 from jointglasso.penalties.group import GroupPenalty
@@ -25,7 +25,7 @@ class MaximumPenalty(GroupPenalty):
     """
 
     name: ClassVar[str] = "maximum"
-    supports: ClassVar[frozenset[str]] = frozenset({"prox", "columns"})
+    supports: ClassVar[frozenset[str]] = frozenset({"prox", "columns", "newton"})
 
     @property
     def pair(self) -> MaximumPair:  # type: ignore[override]
@@ -36,6 +36,20 @@ class MaximumPenalty(GroupPenalty):
 
     def scaled(self, factor: float) -> MaximumPenalty:
         return MaximumPenalty(factor * self.lambda1, factor * self.lambda2)
+
+    def face(self, theta: FloatArray, entries: Entries) -> tuple[IntArray, FloatArray]:
+        variable, gradient = super().face(theta, entries)
+        if self.lambda2 == 0.0 or not len(theta):
+            return variable, gradient
+        # Entries of maximum size are one cluster, of both signs.
+        size = np.diff(entries.start)
+        top = np.repeat(np.maximum.reduceat(np.abs(theta), entries.start[:-1]), size)
+        at_top = np.flatnonzero((np.abs(theta) == top) & (theta != 0.0))
+        _, first, which = np.unique(
+            np.repeat(np.arange(len(size)), size)[at_top], return_index=True, return_inverse=True
+        )
+        variable[at_top] = variable[at_top[first[which]]]
+        return variable, gradient
 
     def certified_zeros(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries

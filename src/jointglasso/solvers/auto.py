@@ -7,6 +7,7 @@ unpenalised pairs (weight zero), to which column sweeps do not apply.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,12 +18,15 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.duality import DualityGap, diagonal_bounds
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
-from jointglasso.solvers.big_newton import solve_big_group
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
 from jointglasso.solvers.column_ascent import suits_columns
-from jointglasso.solvers.newton import Newton, improve_to_limits, newton_on_groups
+from jointglasso.solvers.newton import Newton, improve
 from jointglasso.solvers.small_groups import dense_groups, extract_group, sweep_groups
-from jointglasso.solvers.sweeping import solve_by_sweeps
+from jointglasso.solvers.sweeping import solve_by_sweeps, sweep_large_group
+
+#: ``improve(theta, bounds, todo, n_iter)``: improves Theta in place on the groups in `todo`, after `n_iter` iterations;
+#: returns the iterations taken and the new bounds.
+Improve = Callable[[FloatArray, DualityGap, BoolArray, int], tuple[int, DualityGap]]
 
 
 @dataclass(frozen=True)
@@ -38,17 +42,17 @@ class Auto:
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Solve every group; penalties that do not support Newton's method are solved by `solve_by_sweeps`."""
-        if "newton" not in task.penalty.supports:
+        if "forest" not in task.penalty.supports:
             return solve_by_sweeps(task)
         violates_global = strong_pairs(task.system, task.penalty)
         theta, methods = _begin(task, violates_global)
         dense = dense_groups(task.system, violates_global)
         largest = task.system.size.max(initial=0)
         if task.system.n_groups == 1 and (dense[0] or largest > config.SWEPT_BLOCK):
-            return _solve_big(task, theta, methods, violates_global, bool(dense[0]))
+            return _solve_big(task, theta, methods, bool(dense[0]))
         work = _GroupImprovement(task, methods, dense)
         known = _known_at_start(task, theta, violates_global)
-        return improve_to_limits(task, theta, methods, work.improve, known, _admm_iterations(task))
+        return _improve_to_limits(task, theta, methods, work.improve, known, _admm_iterations(task))
 
 
 def _begin(task: SolverTask, violates_global: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -57,10 +61,9 @@ def _begin(task: SolverTask, violates_global: BoolArray) -> tuple[FloatArray, Fl
     methods = np.full(system.n_groups, "warm start" if task.warm else "closed form", dtype=object)
     if task.absolute:
         return task.start.copy(), methods
-    # A start on a spanning forest does not accelerate column sweeps over small groups.
-    only_forests = suits_columns(task) and system.size.max(initial=0) <= config.SWEPT_BLOCK
+    # A start on a spanning forest does not accelerate column sweeps.
     theta, forest = forest_solution(
-        system, task.penalty, task.diagonal_penalty, violates_global, task.n_threads, only_forests=only_forests
+        system, task.penalty, task.diagonal_penalty, violates_global, task.n_threads, only_forests=suits_columns(task)
     )
     if task.warm:
         keep = np.repeat(~forest[system.block_group], system.size**2)
@@ -78,19 +81,22 @@ def _known_at_start(task: SolverTask, theta: FloatArray, violates_global: BoolAr
     return diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
 
 
-def _solve_big(
-    task: SolverTask, theta: FloatArray, methods: FloatArray, violates_global: BoolArray, dense: bool
-) -> SolverResult:
+def _solve_big(task: SolverTask, theta: FloatArray, methods: FloatArray, dense: bool) -> SolverResult:
     """One large group: column sweeps and Newton's method, or ADMM where that exceeds its work limit."""
     taken, sweeps = 0, suits_columns(task) and (dense or not task.absolute)
-    if sweeps or not dense:
+    if sweeps:
+        result = sweep_large_group(replace(task, start=theta), "columns, newton")
+        if result.stopped_by != "work":
+            return result if result.n_iter else replace(result, methods=list(methods))
+        theta, taken = result.theta, result.n_iter
+    elif not dense:
         limit = config.ADMM_WORK if task.memory_for_admm else np.inf
-        theta, bounds, taken, stopped_by = solve_big_group(
-            task, theta, work_limit=limit, sweeps=sweeps, violates_global=violates_global
-        )
-        if stopped_by != "work":
-            name = "columns, newton" if sweeps else "newton"
-            return SolverResult(theta, bounds, taken, stopped_by, [name] if taken else list(methods))
+        state, taken, reason = improve(task, theta, max_iter=task.max_iter, work_limit=limit)
+        if reason != "work":
+            return SolverResult(
+                state.theta, state.final_bounds(), taken, reason, ["newton"] if taken else list(methods)
+            )
+        theta = state.theta
     n_remaining = _admm_iterations(task) - taken
     result = ADMM().solve(replace(task, start=theta, warm=task.warm or taken > 0, max_iter=n_remaining))
     return replace(result, n_iter=taken + result.n_iter)
@@ -111,17 +117,18 @@ class _GroupImprovement:
         self.methods[todo] = "columns, newton" if _sweeps_first(task) else "newton"
         for_newton = todo & (suits_columns(task) | ~self.dense)
         taken, after, unsolved = self._sweep(theta, bounds, for_newton, limits, task.max_iter - n_iter, warm)
-        if unsolved.any() and taken < task.max_iter - n_iter:
-            sweeps = (self.dense | ((largest > config.SWEPT_BLOCK) & (not warm))) & suits_columns(task)
-            taken += newton_on_groups(
-                task,
-                theta,
-                unsolved,
-                limits,
-                task.max_iter - n_iter - taken,
-                work_limit=config.ADMM_WORK,
-                sweeps=sweeps,
+        n_remaining = task.max_iter - n_iter - taken
+        if unsolved.any() and n_remaining > 0:
+            sweeps = unsolved & (self.dense | ((largest > config.SWEPT_BLOCK) & (not warm))) & suits_columns(task)
+            newton, steps, _ = improve(
+                task, theta, max_iter=n_remaining, todo=unsolved & ~sweeps, work_limit=config.ADMM_WORK
             )
+            theta[:] = newton.theta
+            for group in np.flatnonzero(sweeps):
+                subtask, positions = extract_group(task, theta, int(group), limits, n_remaining)
+                result = sweep_large_group(subtask, "columns, newton")
+                theta[positions], steps = result.theta, max(steps, result.n_iter)
+            taken += steps
         task.keep(lambda: theta)
         if unsolved.any() or not np.isfinite(after.gap).all():
             after = task.bounds(theta, scale_to_feasible=True)
@@ -161,6 +168,33 @@ class _GroupImprovement:
             theta[restored] = before[restored]
             bounds, warm, swept = after, True, swept & todo & ~worse
         return taken, bounds, todo
+
+
+def _improve_to_limits(
+    task: SolverTask,
+    theta: FloatArray,
+    methods: FloatArray,
+    improve: Improve,
+    bounds: DualityGap | None = None,
+    max_iter: int | None = None,
+) -> SolverResult:
+    """Improve the groups whose gap exceeds its limit, usually once.
+
+    Repeated only if the limits, which are relative to the objective, have decreased with it, and up to `max_iter`
+    iterations (default: the limit of the task).
+    """
+    max_iter = task.max_iter if max_iter is None else max_iter
+    if bounds is None:
+        bounds = task.bounds(theta) if task.known is None or not task.absolute else task.known
+    n_iter, before, todo = 0, np.full(task.system.n_groups, np.inf), task.unsolved(bounds)
+    while n_iter < max_iter and (todo & (task.limits(bounds) < before)).any():
+        before = task.limits(bounds)
+        taken, bounds = improve(theta, bounds, todo, n_iter)
+        n_iter += taken
+        todo = task.unsolved(bounds)
+    task.report(bounds.total_objective, bounds.total_gap)
+    stopped_by = "max_iter" if n_iter >= max_iter else "rounding"
+    return SolverResult(theta, bounds, n_iter, stopped_by if todo.any() else "tolerance", list(methods))
 
 
 def _admm_on_groups(task: SolverTask, theta: FloatArray, todo: BoolArray, limits: FloatArray, max_iter: int) -> int:

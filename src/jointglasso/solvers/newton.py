@@ -1,27 +1,38 @@
-"""Proximal Newton method (QUIC for K classes) on all groups of a system."""
+"""Newton's method on a face of the penalty: support, signs and clusters of equal values fixed.
+
+One iteration at Theta with inverse W:
+
+1. A proximal step with the diagonal of the Hessian as metric identifies the face: exact zeros, signs and clusters. Its
+   non-zero pairs and those of Theta are the working set.
+2. On the face the quadratic model of the likelihood plus the penalty is smooth; conjugate gradients minimise it with
+   products ``W D W``. A result outside the closure of the face is retracted to it: entries that changed sign become
+   zero, clusters that changed order equal. Conjugate gradients continue on the smaller face.
+3. A line search along the direction keeps Theta positive definite and decreases the objective.
+
+A Levenberg-Marquardt term grows while the decrease falls short of the prediction of the model. All groups of a system
+are iterated together, with step length, damping and line search of their own. The duality gap decides convergence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from jointglasso import config
-from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.diagonal import FusedDiagonal
+from jointglasso.blocks.linalg import Factorization, factorize
+from jointglasso.blocks.support import Support, conjugate_gradients
+from jointglasso.blocks.system import bincount
 from jointglasso.duality import DualityGap
-from jointglasso.solvers.base import SolverResult, SolverTask
-from jointglasso.solvers.big_newton import solve_big_group
-from jointglasso.solvers.small_groups import extract_group, extract_groups
-
-#: ``improve(theta, bounds, todo, n_iter)``: improves Theta in place on the groups in `todo`, after `n_iter` iterations;
-#: returns the iterations taken and the new bounds.
-Improve = Callable[[FloatArray, DualityGap, BoolArray, int], tuple[int, DualityGap]]
+from jointglasso.solvers.base import SolverResult, SolverTask, diagonal_start, reason_to_end
 
 
 @dataclass(frozen=True)
 class Newton:
-    """Proximal Newton method; `solver="auto"` uses it after methods that are faster far from the solution.
+    """Newton's method on the face; `solver="auto"` uses it after methods that are faster far from the solution.
 
     Examples
     --------
@@ -39,75 +50,449 @@ class Newton:
     requires = frozenset({"newton"})
 
     def solve(self, task: SolverTask) -> SolverResult:
-        """Newton's method on every group whose gap exceeds its limit."""
-        methods = np.full(task.system.n_groups, "warm start" if task.warm else "start", dtype=object)
-        if task.system.n_groups == 1:
-            theta, bounds, n_iter, stopped_by = solve_big_group(task, task.start.copy())
-            return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
-
-        def improve(theta: FloatArray, bounds: DualityGap, todo: BoolArray, n_iter: int) -> tuple[int, DualityGap]:
-            methods[todo] = "newton"
-            taken = newton_on_groups(task, theta, todo, task.limits(bounds), task.max_iter - n_iter)
-            return taken, task.bounds(theta, scale_to_feasible=True)
-
-        return improve_to_limits(task, task.start.copy(), methods, improve)
+        """Iterate on every group whose gap exceeds its limit."""
+        state, n_iter, stopped_by = improve(task, task.start.copy(), max_iter=task.max_iter)
+        started = "warm start" if task.warm else "start"
+        methods = [self.name if moved else started for moved in state.moved]
+        return SolverResult(state.theta, state.final_bounds(), n_iter, stopped_by, methods)
 
 
-def improve_to_limits(
+def improve(
     task: SolverTask,
     theta: FloatArray,
-    methods: FloatArray,
-    improve: Improve,
-    bounds: DualityGap | None = None,
-    max_iter: int | None = None,
-) -> SolverResult:
-    """Improve the groups whose gap exceeds its limit, usually once.
-
-    Repeated only if the limits, which are relative to the objective, have decreased with it, and up to `max_iter`
-    iterations (default: the limit of the task).
-    """
-    max_iter = task.max_iter if max_iter is None else max_iter
-    if bounds is None:
-        bounds = task.bounds(theta) if task.known is None or not task.absolute else task.known
-    n_iter, before, todo = 0, np.full(task.system.n_groups, np.inf), task.unsolved(bounds)
-    while n_iter < max_iter and (todo & (task.limits(bounds) < before)).any():
-        before = task.limits(bounds)
-        taken, bounds = improve(theta, bounds, todo, n_iter)
-        n_iter += taken
-        todo = task.unsolved(bounds)
-    task.report(bounds.total_objective, bounds.total_gap)
-    stopped_by = "max_iter" if n_iter >= max_iter else "rounding"
-    return SolverResult(theta, bounds, n_iter, stopped_by if todo.any() else "tolerance", list(methods))
-
-
-def newton_on_groups(
-    task: SolverTask,
-    theta: FloatArray,
-    todo: BoolArray,
-    limits: FloatArray,
-    max_iter: int,
     *,
+    max_iter: int,
+    bounds: DualityGap | None = None,
+    todo: BoolArray | None = None,
     work_limit: float = np.inf,
-    sweeps: BoolArray | bool = False,
-) -> int:
-    """Newton's method on the groups in `todo`, improving `theta` in place; return the maximal number of iterations.
+) -> tuple[NewtonState, int, str]:
+    """Newton's method from `theta` on the groups in `todo` (default: all) until their gaps are within their limits.
 
-    Small groups are merged into one task, and solved one by one only if their gap remains too large. Groups marked in
-    `sweeps` start with column sweeps; groups that exceed `work_limit` are not finished.
+    `bounds` are those of `theta`, if known. Returns the last state, the number of iterations and the reason of the end:
+    "tolerance", "rounding", "callback", "max_iter", or "work" if the products cost more than `work_limit` times the sum
+    of cubed block sizes.
     """
-    sweeps = np.broadcast_to(sweeps, todo.shape)
-    small = np.flatnonzero(todo & ~sweeps & (task.system.largest_block <= config.SWEPT_BLOCK))
-    taken = 0
-    if len(small) > 1:
-        subtask, positions = extract_groups(task, theta, small, limits, max_iter)
-        theta[positions], _, taken, _ = solve_big_group(subtask, subtask.start, work_limit=work_limit)
-        todo = todo & ~(task.bounds(theta).gap <= limits)
-    max_taken = taken
-    for group in np.flatnonzero(todo) if taken < max_iter else ():
-        subtask, positions = extract_group(task, theta, int(group), limits, max_iter - taken)
-        theta[positions], _, n_iter, _ = solve_big_group(
-            subtask, subtask.start, work_limit=work_limit, sweeps=bool(sweeps[group])
+    state = NewtonState.at(task, theta, bounds)
+    if todo is not None:
+        state.moving &= todo
+    max_work = work_limit * float((task.system.size.astype(float) ** 3).sum())
+    for number in range(max_iter + 1):
+        if state.gap_check_due():
+            state.check_gap()
+        stop = task.report(state.total_objective, None if state.bounds is None else state.bounds.total_gap)
+        last, stuck = number == max_iter, not state.moving.any()
+        reason = reason_to_end(solved=state.solved(todo), stuck=stuck, stop=stop, last=last)
+        if reason or state.work > max_work:
+            return state, number, reason or "work"
+        state.step()
+        task.keep(lambda: state.theta)
+    return state, max_iter, "max_iter"
+
+
+@dataclass
+class NewtonState:
+    """Theta with its factorization; (G,) each: objective, damping and the decrease that the last step predicted."""
+
+    task: SolverTask
+    theta: FloatArray
+    factor: Factorization
+    objective: FloatArray
+    damping: FloatArray
+    metric_scale: FloatArray
+    """Factor of the metric of proximal steps, such that it majorises the Hessian."""
+    predicted: FloatArray
+    moving: BoolArray
+    """Groups above their gap limit that still improve."""
+    idle: IntArray
+    moved: BoolArray
+    bounds: DualityGap | None = None
+    work: float = 0.0
+    """Floating point operations of all products so far."""
+    n_threads: int = field(default=1)
+
+    @classmethod
+    def at(cls, task: SolverTask, theta: FloatArray, bounds: DualityGap | None = None) -> NewtonState:
+        """State at `theta`, with its bounds if known; a group that is not definite there starts from its diagonal."""
+        system, G = task.system, task.system.n_groups
+        if bounds is not None and not (bounds.factor.definite.all() and len(bounds.inverse)):
+            bounds = None
+        factor = factorize(system, theta) if bounds is None else bounds.factor
+        if not factor.definite.all():
+            group_definite = bincount(system.block_group, ~factor.definite, G) == 0
+            keep = np.repeat(group_definite[system.block_group], system.size**2)
+            theta = np.where(keep, theta, diagonal_start(system, task.penalty, task.diagonal_penalty))
+            factor = factorize(system, theta)
+        n_threads = task.n_threads if len(system.S) >= config.MIN_ENTRIES_FOR_THREADS else 1
+        damping, predicted = (0.0, 0.0) if task.warm else (0.1, np.inf)  # no gap check at a cold start
+        state = cls(
+            task, theta, factor, np.zeros(G), np.full(G, damping), np.ones(G), np.full(G, predicted),
+            np.ones(G, dtype=bool), np.zeros(G, dtype=np.int64), np.zeros(G, dtype=bool), n_threads=n_threads,
+        )  # fmt: skip
+        state.objective = state.smooth(theta, factor) + state.penalty_value(theta)
+        if bounds is not None and np.isfinite(bounds.gap).all():
+            state.bounds = bounds
+            state.moving &= task.unsolved(bounds)
+        return state
+
+    # Objective
+
+    def smooth(self, theta: FloatArray, factor: Factorization) -> FloatArray:
+        """(G,): likelihood and diagonal penalty; infinite where a block is not definite."""
+        system = self.task.system
+        value = system.block_weight * (system.sum_per_block(system.S * theta) - factor.logdet)
+        value += self.task.diagonal_penalty * bincount(system.diagonal_block, theta[system.diagonal], system.n_blocks)
+        return system.sum_per_group(np.where(factor.definite, value, np.inf))
+
+    def penalty_value(self, theta: FloatArray) -> FloatArray:
+        """(G,): penalty of the pairs, and of a fused diagonal."""
+        system, penalty = self.task.system, self.task.penalty
+        pairs = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
+        fused = FusedDiagonal.of(system, penalty)
+        total = system.sum_pairs_per_group(pairs)
+        return total if fused is None else total + fused.value(theta[system.diagonal])
+
+    @property
+    def total_objective(self) -> float:
+        return float(self.objective.sum())
+
+    # Gap
+
+    def gap_check_due(self) -> bool:
+        """Whether the decrease that the last step predicted makes a gap within its limit likely."""
+        limits = self.task.gap_budget * self.task.allowed_gap(self.total_objective)
+        # Convergence is quadratic: the gap is about the square of the predicted decrease.
+        due = self.predicted <= np.maximum(config.GAP_CHECK_AFTER * limits, np.sqrt(10.0 * limits * self.task.unit))
+        return self.bounds is None and bool((due | ~self.moving).all())
+
+    def check_gap(self) -> None:
+        """Compute the bounds; groups within their limits stop moving."""
+        self.bounds = self.task.bounds(self.theta, factor=self.factor)
+        self.moving &= self.task.unsolved(self.bounds)
+
+    def solved(self, todo: BoolArray | None = None) -> bool:
+        """Whether the gaps of the groups in `todo` (default: all) are within their limits."""
+        if self.bounds is None:
+            return False
+        unsolved = self.task.unsolved(self.bounds)
+        return not (unsolved if todo is None else unsolved & todo).any()
+
+    def final_bounds(self) -> DualityGap:
+        """Bounds at Theta, finite wherever possible."""
+        if self.bounds is None:
+            self.check_gap()
+        if self.bounds is not None and np.isfinite(self.bounds.gap).all():
+            return self.bounds
+        return self.task.bounds(self.theta, factor=self.factor, scale_to_feasible=True)
+
+    # Steps
+
+    def step(self) -> None:
+        """One Newton iteration on the groups that still move."""
+        model = _Model(self)
+        direction, predicted = model.minimise()
+        self.work += model.work
+        self.predicted = np.where(self.moving, -predicted, self.predicted)
+        self._line_search(model, direction, predicted)
+        self.bounds = None
+
+    def _line_search(self, model: _Model, direction: FloatArray, predicted: FloatArray) -> None:
+        """Armijo line search with halved steps in each group; definiteness is tested by Cholesky factors."""
+        system = self.task.system
+        slope = model.sums(model.gradient * direction)
+        slope += model.penalty_value(model.x + direction) - model.penalty_value(model.x)
+        pending = self.moving & (predicted < 0.0)
+        failed = self.moving & ~pending
+        length = np.ones(system.n_groups)
+        theta, inverse, logdet = self.theta, self.factor.inverse, self.factor.logdet.copy()
+        gain = np.zeros(system.n_groups)
+        slack = 1e-13 * (self.task.unit + np.abs(self.objective))
+        while pending.any():
+            step = np.where(pending, length, 0.0)[model.group] * direction
+            trial = model.moved(step)
+            factor = factorize(system, trial, only=pending[system.block_group])
+            value = model.objective(model.x + step, factor)
+            accepted = pending & (value <= self.objective + config.ARMIJO * length * slope + slack)
+            if accepted.any():
+                blocks = accepted[system.block_group]
+                if blocks.all():
+                    theta, inverse, logdet = trial, factor.inverse, factor.logdet
+                else:
+                    positions = np.repeat(blocks, system.size**2)
+                    theta, inverse = np.where(positions, trial, theta), np.where(positions, factor.inverse, inverse)
+                    logdet = np.where(blocks, factor.logdet, logdet)
+                gain[accepted] = (self.objective - value)[accepted]
+                self.objective = np.where(accepted, value, self.objective)
+                self.moved |= accepted
+            pending &= ~accepted
+            length[pending] *= 0.5
+            failed |= pending & (length < config.SHORTEST_STEP)
+            pending &= ~failed
+        self.theta = theta
+        self.factor = Factorization(inverse, logdet, np.ones(system.n_blocks, dtype=bool))
+        self._adapt(length, gain, predicted, failed)
+
+    def _adapt(self, length: FloatArray, gain: FloatArray, predicted: FloatArray, failed: BoolArray) -> None:
+        """Adapt the damping to the accuracy of the model; groups without progress in several steps stop."""
+        ratio = gain / np.where(predicted < 0.0, -predicted, 1.0)
+        worse = (length < 1.0) | (ratio < 0.25) | failed
+        better = ~worse & (ratio > 0.7)
+        raised = np.maximum(4.0 * self.damping, 0.1)
+        lowered = np.where(self.damping > 5e-3, self.damping / 5.0, 0.0)
+        tiny = -predicted <= 1e-13 * (self.task.unit + np.abs(self.objective))
+        self.damping = np.where(worse & ~(tiny & (predicted < 0.0)), raised, np.where(better, lowered, self.damping))
+        # Without a descent direction the damping grows first.
+        no_gain = np.where(predicted < 0.0, gain <= 1e-14 * np.abs(self.objective), self.damping > config.MAX_DAMPING)
+        self.idle = np.where(self.moving & no_gain, self.idle + 1, 0)
+        self.moving &= self.idle < config.IDLE_STEPS
+
+
+class _Model:
+    """Quadratic model of the likelihood plus the penalty on the working set of one iteration.
+
+    Unknowns: the entries of the working pairs, pair by pair, then all diagonal entries. Sums over unknowns count
+    off-diagonal entries twice; gradients and Hessian products include the class weight but not that factor.
+    """
+
+    def __init__(self, state: NewtonState) -> None:
+        self.state, self.task = state, state.task
+        self.work = 0.0
+        system, penalty = self.task.system, self.task.penalty
+        W, theta = state.factor.inverse, state.theta
+        self.fused = FusedDiagonal.of(system, penalty)
+        # Products only determine a direction: single precision suffices, with W of order one for any units.
+        self.scale = float(W[system.diagonal].max()) if system.size[-1] > config.DOUBLE_PRECISION_BLOCK else 1.0
+        self.W = W if self.scale == 1.0 else (W / self.scale).astype(np.float32)
+        pairs, first_face = self._working_pairs(W, theta)
+        index, _ = system.entries_of(pairs)
+        self.n = len(index)
+        row, column = system.entry_members(index)
+        members = np.arange(len(system.members))
+        self.entries = system.entries(penalty, pairs)
+        self.pair_group = system.pair_group[pairs]
+        self.position = np.concatenate([system.upper[index], system.diagonal])
+        self.mirror = system.lower[index]
+        block = np.concatenate([system.entry_block[index], system.diagonal_block])
+        self.weight = system.block_weight[block]
+        self.group = system.block_group[block]
+        self.twice = np.where(np.arange(len(block)) < self.n, 2.0, 1.0)
+        self.support = Support(
+            system.offset,
+            system.size,
+            np.concatenate([row, members]),
+            np.concatenate([column, members]),
+            state.n_threads,
         )
-        max_taken = max(max_taken, taken + n_iter)
-        task.keep(lambda: theta)
-    return max_taken
+        self.x, w = theta[self.position], W[self.position]
+        self.gradient = self.weight * (system.S[self.position] - w)
+        self.gradient[self.n :] += self.task.diagonal_penalty
+        variance = w[self.n :]
+        self.curvature = self.weight * np.concatenate(
+            [w[: self.n] ** 2 + variance[row] * variance[column], variance**2]
+        )
+        self.extra = state.damping[self.group] * self.curvature
+        self.first = np.concatenate([first_face[index], self._first_diagonal()])
+
+    def _working_pairs(self, W: FloatArray, theta: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Pairs that are non-zero in Theta or after a proximal step, and the entries (E,) of that step.
+
+        Far from the solution many more pairs enter than are non-zero at the optimum: only those with the largest
+        decrease enter, so that the set grows by a bounded factor.
+        """
+        state, system, penalty = self.state, self.task.system, self.task.penalty
+        upper = system.upper
+        curvature = system.weigh(
+            system.products_of_members(W[system.diagonal], np.ones(system.n_blocks)) + W[upper] ** 2
+        )
+        x = theta[upper]
+        present = system.sum_per_pair((x != 0.0).astype(float)) > 0.0
+        curvature *= system.of_entries(((1.0 + state.damping) * state.metric_scale)[system.pair_group])
+        step = penalty.update(
+            curvature, curvature * x + system.weigh(W[upper] - system.S[upper]), system.entries(penalty)
+        )
+        enters = (system.sum_per_pair((step != 0.0).astype(float)) > 0.0) & ~present
+        moving = state.moving[system.pair_group]
+        present &= moving
+        enters &= moving
+        limit = int(config.GROWTH * (np.count_nonzero(present) + len(system.members) / system.n_blocks))
+        if np.count_nonzero(enters) > limit:
+            decrease = system.sum_per_pair(curvature * step * step)
+            enters &= decrease >= np.partition(decrease[enters], -limit)[-limit]
+        return np.flatnonzero(present | enters), step
+
+    def _first_diagonal(self) -> FloatArray:
+        """Diagonal after the proximal step: unchanged unless it is fused, since it has no kink."""
+        n, diagonal = self.n, self.x[self.n :]
+        if self.fused is None:
+            return diagonal
+        metric = (self.curvature[n:] + self.extra[n:]) * self.state.metric_scale[self.group[n:]]
+        return self.fused.update(metric, metric * diagonal - self.gradient[n:])
+
+    # Sums and products
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """(G,): sums over the unknowns of each group."""
+        return bincount(self.group, self.twice * values, len(self.state.damping))
+
+    def objective(self, u: FloatArray, factor: Factorization) -> FloatArray:
+        """(G,): objective at the unknowns u; complete in moving groups, since all other entries are zero there."""
+        system, task = self.task.system, self.task
+        linear = self.weight * system.S[self.position] * u
+        linear[self.n :] += task.diagonal_penalty * u[self.n :]
+        logdet = system.block_weight * np.where(factor.definite, factor.logdet, -np.inf)
+        return self.sums(linear) - system.sum_per_group(logdet) + self.penalty_value(u)
+
+    def moved(self, direction: FloatArray) -> FloatArray:
+        """Theta plus a direction, in flat storage."""
+        theta = self.state.theta.copy()
+        moved = self.x + direction
+        theta[self.position] = moved
+        theta[self.mirror] = moved[: self.n]
+        return theta
+
+    def product(self, d: FloatArray, wanted: BoolArray) -> FloatArray:
+        """Hessian of the damped model times d at the `wanted` unknowns."""
+        self.work += self.support.work
+        product = self.scale**2 * self.support.product(self.W, d, wanted)
+        return (self.weight * product + self.extra * d) * wanted
+
+    def penalty_value(self, u: FloatArray) -> FloatArray:
+        """(G,): penalty of the unknowns, without the linear diagonal penalty."""
+        penalty = 2.0 * self.task.penalty.value(u[: self.n], self.entries)
+        total = bincount(self.pair_group, penalty, len(self.state.damping))
+        return total if self.fused is None else total + self.fused.value(u[self.n :])
+
+    # Minimisation
+
+    def minimise(self) -> tuple[FloatArray, FloatArray]:
+        """Direction, and the change of the model plus penalty (G,), negative for a descent.
+
+        Conjugate gradients minimise on the face of a point; where the step leaves the closure of the face, it is
+        retracted to it, and the smaller face is next. The best point of each group counts.
+        """
+        open_groups, best = self.state.moving.copy(), self._at_x
+        current = self._moved_to(self._at_x, self.first)
+        self._adapt_metric(current)
+        for _ in range(config.NEWTON_FACES):
+            best = self._better(best, current, self.state.moving)
+            step = self._on_face(current, open_groups)
+            trial = self._retract(current.point, current.point + step)
+            crossed = trial != current.point + step
+            n_crossed = self._count(crossed)
+            moved = self._moved_to(current, trial)
+            # Faces that hardly improve the model are left to the next iteration.
+            gained = best.value - moved.value
+            open_groups &= (gained < 0.0) | (gained > config.FACE_GAIN * np.abs(moved.value))
+            best = self._better(best, moved, self.state.moving)
+            open_groups &= n_crossed > config.FEW_CROSSINGS * self._count(trial != 0.0)
+            if not open_groups.any():
+                break
+            worse = open_groups & (moved.value > current.value)
+            if worse.any():  # entries far beyond the face distort the others: move only them
+                mask = worse[self.group] & ~crossed
+                moved = self._moved_to(current, np.where(mask, current.point, trial))
+            current = moved
+        return best.point - self.x, np.where(self.state.moving, best.value, 0.0)
+
+    @property
+    def _at_x(self) -> _ModelPoint:
+        zero = np.zeros(len(self.state.moving))
+        return _ModelPoint(self.x, np.zeros_like(self.x), zero, self.penalty_value(self.x))
+
+    def _moved_to(self, start: _ModelPoint, point: FloatArray) -> _ModelPoint:
+        """Model at `point`, from its values at another one."""
+        d = point - start.point
+        product, penalties = self.product(d, np.ones(len(d), dtype=bool)), self.penalty_value(point)
+        change = self.sums((self.gradient + start.product + 0.5 * product) * d) + penalties - start.penalties
+        return _ModelPoint(point, start.product + product, start.value + change, penalties)
+
+    def _better(self, best: _ModelPoint, other: _ModelPoint, groups: BoolArray) -> _ModelPoint:
+        """The point with the lower value in each of `groups`; products and penalties of it are not needed."""
+        better = groups & (other.value < best.value)
+        if better.all():
+            return other
+        mask = better[self.group]
+        point, value = np.where(mask, other.point, best.point), np.where(better, other.value, best.value)
+        return _ModelPoint(point, best.product, value, best.penalties)
+
+    def _adapt_metric(self, first: _ModelPoint) -> None:
+        """Rayleigh quotient of the Hessian in its diagonal metric at the proximal step, for the metric of the next."""
+        d, state = first.point - self.x, self.state
+        metric = self.sums((self.curvature + self.extra) * d * d)
+        quotient = self.sums(first.product * d) / np.where(metric > 0.0, metric, 1.0)
+        state.metric_scale = np.where(
+            state.moving, np.clip(np.maximum(0.5 * state.metric_scale, quotient), 1.0, 1e8), state.metric_scale
+        )
+
+    def _count(self, mask: BoolArray) -> FloatArray:
+        return bincount(self.group, mask, len(self.state.moving))
+
+    def _retract(self, point: FloatArray, trial: FloatArray) -> FloatArray:
+        """`trial` moved to the closure of the face of `point`."""
+        n = self.n
+        off = self.task.penalty.retract(point[:n], trial[:n], self.entries)
+        diagonal = trial[n:] if self.fused is None else self.fused.retract(point[n:], trial[n:])
+        return np.concatenate([off, diagonal])
+
+    def _on_face(self, at: _ModelPoint, groups: BoolArray) -> FloatArray:
+        """Newton's step on the face of a point, in the given groups."""
+        penalty, n, off = self.task.penalty, self.n, at.point[: self.n]
+        variable, slope, n_variables = self._face(at.point)
+        free = (variable >= 0) & groups[self.group]
+        chosen = np.flatnonzero(free)
+        variable, group = variable[chosen], np.zeros(n_variables, dtype=np.int64)
+        group[variable] = self.group[chosen]
+        leader_sign = np.zeros(n_variables)
+        leader_sign[variable[::-1]] = np.sign(at.point[chosen[::-1]])
+        sign = np.sign(at.point[chosen]) * leader_sign[variable]  # the maximum penalty has clusters of both signs
+        measure = self.twice[chosen] * sign
+
+        def reduced(values: FloatArray) -> FloatArray:
+            return bincount(variable, measure * values[chosen], n_variables)
+
+        def expanded(z: FloatArray) -> FloatArray:
+            out = np.zeros(len(at.point))
+            out[chosen] = sign * z[variable]
+            return out
+
+        def hvp(z: FloatArray) -> FloatArray:
+            d = expanded(z)
+            product = self.product(d, free)
+            if is_curved:
+                product[:n] += penalty.hvp(off, d[:n], self.entries)
+            return reduced(product)
+
+        of_penalty = penalty.hessian_diagonal(off, self.entries)
+        is_curved = bool(of_penalty.any())
+        diagonal = self.curvature + self.extra
+        diagonal[:n] += of_penalty
+        jacobi = bincount(variable, self.twice[chosen] * diagonal[chosen], n_variables)
+        jacobi[jacobi == 0.0] = 1.0
+        limits = self.task.gap_budget * self.task.allowed_gap(self.state.total_objective)
+        z, self.steps = conjugate_gradients(
+            hvp, lambda r: r / jacobi, -reduced(self.gradient + at.product + slope),
+            lambda v: bincount(group, v, len(groups)), lambda lengths: lengths[group], 0.1 * limits, config.FACE_STEPS,
+        )  # fmt: skip
+        return expanded(z)
+
+    def _face(self, point: FloatArray) -> tuple[IntArray, FloatArray, int]:
+        """Cluster of each unknown, -1 at zeros, the gradient of the penalty on the face, and the number of clusters."""
+        n, diagonal = self.n, point[self.n :]
+        cluster, slope = self.task.penalty.face(point[:n], self.entries)
+        number, diagonal_slope = np.arange(len(diagonal)), np.zeros(len(diagonal))
+        if self.fused is not None:
+            number, diagonal_slope = self.fused.face(diagonal)
+        n_off = int(cluster.max(initial=-1)) + 1
+        return (
+            np.concatenate([cluster, number + n_off]),
+            np.concatenate([slope, diagonal_slope]),
+            n_off + int(number.max()) + 1,
+        )
+
+
+class _ModelPoint(NamedTuple):
+    """A point, the Hessian times its distance from x, the change of model plus penalty (G,), and the penalty (G,)."""
+
+    point: FloatArray
+    product: FloatArray
+    value: FloatArray
+    penalties: FloatArray

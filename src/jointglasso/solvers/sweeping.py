@@ -15,13 +15,14 @@ import numpy as np
 
 from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.duality import DualityGap, diagonal_bounds
 from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import SolverResult, SolverTask
 from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check, suits_columns
-from jointglasso.solvers.face import newton_on_face, prox_step
+from jointglasso.solvers.newton import improve
 from jointglasso.solvers.small_groups import dense_groups, extract_group, sweep_groups
 
 
@@ -108,7 +109,8 @@ class _BestPoints:
         if task.known is not None and task.absolute:
             self.bounds = task.known
         else:
-            self.bounds = task.bounds(self.theta) if task.warm else _bounds_of_diagonal(task)
+            is_diagonal = not (task.warm or task.system.gather(self.theta).any())
+            self.bounds = _bounds_of_diagonal(task) if is_diagonal else task.bounds(self.theta)
         start = "warm start" if task.warm else "start"
         self.methods = np.full(task.system.n_groups, start, dtype=object)
 
@@ -225,21 +227,53 @@ def _slow_groups(task: SolverTask) -> BoolArray:
     return dense_groups(system, 2.0 * system.sum_per_pair(above) > np.diff(system.pair_start))
 
 
-def _step_on_face(state: _BestPoints, group: int) -> None:
-    """Newton's method on the face of one group, close to its solution."""
+def prox_step(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
+    """One proximal step from `theta`, W being close to its inverse; gives exact zeros and exactly equal values."""
+    system = task.system
+    upper = system.upper
+    products = system.products_of_members(W[system.diagonal], np.ones(system.n_blocks))
+    curvature = system.weigh(products + W[upper] ** 2)
+    linear = curvature * theta[upper] + system.weigh(W[upper] - system.S[upper])
+    entries = task.penalty.update(curvature, linear, system.entries(task.penalty))
+    diagonal, fused = theta[system.diagonal], FusedDiagonal.of(system, task.penalty)
+    if fused is not None:
+        variance, weight = W[system.diagonal], system.block_weight[system.diagonal_block]
+        slope = weight * (variance - system.optimal_variance(task.diagonal_penalty))
+        diagonal = fused.update(weight * variance**2, weight * variance**2 * diagonal + slope)
+    return system.scatter(entries, diagonal)
+
+
+def _step_on_face(state: _BestPoints, group: int, max_iter: int = config.TINY_STEPS) -> str:
+    """Newton's method on one group, close to its solution; the reason of its end."""
     subtask, positions = extract_group(state.task, state.theta, group, state.limits(), state.task.max_iter)
     blocks = state.task.system.block_group == group
     start = state.bounds.of_group(group, blocks, positions)
-    theta, bounds, taken = newton_on_face(subtask, subtask.start, start, config.TINY_STEPS)
-    state.update_group(group, positions, theta, bounds)
+    limit = config.ADMM_WORK if state.task.memory_for_admm else np.inf
+    newton, taken, reason = improve(
+        replace(subtask, warm=True), subtask.start, bounds=start, max_iter=max_iter, work_limit=limit
+    )
+    state.update_group(group, positions, newton.theta, newton.final_bounds())
     state.n_iter += taken
+    return reason
+
+
+def sweep_large_group(task: SolverTask, name: str) -> SolverResult:
+    """Column sweeps and Newton's method on the only group of a task."""
+    state, reason = _BestPoints(task), "max_iter"
+    if state.unsolved()[0]:
+        _sweep_big(state, 0)
+    if state.unsolved()[0] and state.n_iter < task.max_iter:
+        reason = _step_on_face(state, 0, task.max_iter - state.n_iter)
+    bounds = state.bounds if np.isfinite(state.bounds.gap[0]) else task.bounds(state.theta, scale_to_feasible=True)
+    reason = reason if task.unsolved(bounds)[0] else "tolerance"
+    return SolverResult(state.theta, bounds, state.n_iter, reason, [name] if state.n_iter else list(state.methods))
 
 
 def _sweep_big(state: _BestPoints, group: int) -> None:
     """Column sweeps over a large group until its gap is within its limit or stagnates."""
     task = state.task
     subtask, positions = extract_group(task, state.theta, group, state.limits(), task.max_iter)
-    known = subtask.bounds(subtask.start).inverse if task.warm else None
+    known = state.bounds.of_group(group, task.system.block_group == group, positions).inverse if task.warm else None
     ascent = ColumnAscent.begin(subtask, subtask.start, known)
     idle, threshold = 0, config.FIRST_GAP_CHECK * subtask.tol
     for _ in range(min(config.COMPARING_MOST, task.max_iter)):
