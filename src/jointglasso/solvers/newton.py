@@ -114,7 +114,7 @@ class NewtonState:
     def at(cls, task: SolverTask, theta: FloatArray, bounds: DualityGap | None = None) -> NewtonState:
         """State at `theta`, with its bounds if known; a group that is not definite there starts from its diagonal."""
         system, G = task.system, task.system.n_groups
-        if bounds is not None and not (bounds.factor.definite.all() and len(bounds.inverse)):
+        if bounds is not None and not np.isfinite(bounds.gap).all():
             bounds = None
         factor = factorize(system, theta) if bounds is None else bounds.factor
         if not factor.definite.all():
@@ -129,7 +129,7 @@ class NewtonState:
             np.ones(G, dtype=bool), np.zeros(G, dtype=np.int64), np.zeros(G, dtype=bool), n_threads=n_threads,
         )  # fmt: skip
         state.objective = state.smooth(theta, factor) + state.penalty_value(theta)
-        if bounds is not None and np.isfinite(bounds.gap).all():
+        if bounds is not None:
             state.bounds = bounds
             state.moving &= task.unsolved(bounds)
         return state
@@ -262,7 +262,7 @@ class _Model:
         # Products only determine a direction: single precision suffices, with W of order one for any units.
         self.scale = float(W[system.diagonal].max()) if system.size[-1] > config.DOUBLE_PRECISION_BLOCK else 1.0
         self.W = W if self.scale == 1.0 else (W / self.scale).astype(np.float32)
-        pairs, first_face = self._working_pairs(W, theta)
+        pairs = self._working_pairs(W, theta)
         index, _ = system.entries_of(pairs)
         self.n = len(index)
         row, column = system.entry_members(index)
@@ -290,10 +290,9 @@ class _Model:
             [w[: self.n] ** 2 + variance[row] * variance[column], variance**2]
         )
         self.extra = state.damping[self.group] * self.curvature
-        self.first = np.concatenate([first_face[index], self._first_diagonal()])
 
-    def _working_pairs(self, W: FloatArray, theta: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Pairs that are non-zero in Theta or after a proximal step, and the entries (E,) of that step.
+    def _working_pairs(self, W: FloatArray, theta: FloatArray) -> IntArray:
+        """Pairs that are non-zero in Theta or after a proximal step.
 
         Far from the solution many more pairs enter than are non-zero at the optimum: only those with the largest
         decrease enter, so that the set grows by a bounded factor.
@@ -317,15 +316,7 @@ class _Model:
         if np.count_nonzero(enters) > limit:
             decrease = system.sum_per_pair(curvature * step * step)
             enters &= decrease >= np.partition(decrease[enters], -limit)[-limit]
-        return np.flatnonzero(present | enters), step
-
-    def _first_diagonal(self) -> FloatArray:
-        """Diagonal after the proximal step: unchanged unless it is fused, since it has no kink."""
-        n, diagonal = self.n, self.x[self.n :]
-        if self.fused is None:
-            return diagonal
-        metric = (self.curvature[n:] + self.extra[n:]) * self.state.metric_scale[self.group[n:]]
-        return self.fused.update(metric, metric * diagonal - self.gradient[n:])
+        return np.flatnonzero(present | enters)
 
     # Sums and products
 
@@ -370,8 +361,7 @@ class _Model:
         retracted to it, and the smaller face is next. The best point of each group counts.
         """
         open_groups, best = self.state.moving.copy(), self._at_x
-        current = self._moved_to(self._at_x, self.first)
-        self._adapt_metric(current)
+        current = self._first_point()
         for _ in range(config.NEWTON_FACES):
             best = self._better(best, current, self.state.moving)
             step = self._on_face(current, open_groups)
@@ -392,6 +382,25 @@ class _Model:
                 moved = self._moved_to(current, np.where(mask, current.point, trial))
             current = moved
         return best.point - self.x, np.where(self.state.moving, best.value, 0.0)
+
+    def _first_point(self) -> _ModelPoint:
+        """Point after the proximal step; the step is shortened where it increases the model."""
+        current, moving = self._moved_to(self._at_x, self._prox()), self.state.moving
+        for _ in range(config.NEWTON_FACES):
+            self._adapt_metric(current)
+            too_long = moving & (current.value > 0.0)
+            if not too_long.any():
+                break
+            shorter = np.where(too_long[self.group], self._prox(), current.point)
+            current = self._moved_to(self._at_x, shorter)
+        return current
+
+    def _prox(self) -> FloatArray:
+        """Proximal step from x in the current metric."""
+        metric, n = (self.curvature + self.extra) * self.state.metric_scale[self.group], self.n
+        linear = metric * self.x - self.gradient
+        off = self.task.penalty.update(metric[:n], linear[:n], self.entries)
+        return np.append(off, self.x[n:] if self.fused is None else self.fused.update(metric[n:], linear[n:]))
 
     @property
     def _at_x(self) -> _ModelPoint:

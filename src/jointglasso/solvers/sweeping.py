@@ -140,8 +140,9 @@ class _BestPoints:
         return new
 
     def update_group(self, group: int, positions: IntArray | slice, theta: FloatArray, bounds: DualityGap) -> None:
-        """Adopt another point of one group if its gap is smaller."""
-        if bounds.gap[0] < self.bounds.gap[group]:
+        """Adopt another point of one group if its gap is smaller, or if neither is finite, its objective."""
+        old, unknown = self.bounds, np.isinf(bounds.gap[0]) and np.isinf(self.bounds.gap[group])
+        if bounds.gap[0] < old.gap[group] or (unknown and bounds.objective[0] < old.objective[group]):
             self.theta[positions] = theta
             blocks = self.task.system.block_group == group
             self.bounds = self.bounds.with_group(group, blocks, positions, bounds)
@@ -275,15 +276,17 @@ def _sweep_big(state: _BestPoints, group: int) -> None:
     subtask, positions = extract_group(task, state.theta, group, state.limits(), task.max_iter)
     known = state.bounds.of_group(group, task.system.block_group == group, positions).inverse if task.warm else None
     ascent = ColumnAscent.begin(subtask, subtask.start, known)
-    idle, threshold = 0, config.FIRST_GAP_CHECK * subtask.tol
+    idle, threshold, checked = 0, config.FIRST_GAP_CHECK * subtask.tol, False
     for _ in range(min(config.COMPARING_MOST, task.max_iter)):
         ascent.sweep()
-        state.n_iter += 1
+        state.n_iter, checked = state.n_iter + 1, False
         if task.report(state.bounds.total_objective, None) or not np.isfinite(ascent.change):
-            return
+            break
         converged = ascent.change <= config.ROUNDING_CHANGE
         if ascent.gap_estimate > threshold and not converged:
+            subtask.keep(ascent.theta)
             continue
+        checked = True
         before, theta = state.bounds.gap[group], ascent.theta()
         bounds = subtask.bounds(theta)
         threshold = next_gap_check(ascent.gap_estimate, subtask.tol, float(bounds.gap[0]))
@@ -297,3 +300,6 @@ def _sweep_big(state: _BestPoints, group: int) -> None:
             _step_on_face(state, group)
         if state.bounds.gap[group] <= subtask.tol or converged or idle == config.IDLE_GAP_CHECKS:
             return
+    if not checked and np.isfinite(ascent.change):  # stopped early: the last sweeps count
+        theta = ascent.theta()
+        state.update_group(group, positions, theta, subtask.bounds(theta))
