@@ -17,8 +17,11 @@ from jointglasso import config
 from jointglasso._threads import Workers, balanced_bounds
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 
+#: Smallest divisor.
+_TINY = 1e-300
 
-class Support:
+
+class SymmetricSupport:
     """Entries (row, column), members of blocks numbered through all blocks, row <= column.
 
     `offset` (B + 1,) and `size` (B,) describe the blocks in flat storage.
@@ -110,13 +113,14 @@ def conjugate_gradients(
     """Solution of ``H x = residual`` in several independent groups at a time, and the number of steps.
 
     `sums` adds up a vector within each group, (G,), and `spread` maps (G,) to vectors. A group ends when the squared
-    norm of its residual, in the metric of the preconditioner, is below the larger of `tolerance` (G,) and the forcing
-    term: a fraction of the first one that decreases with it, for quadratic convergence near the solution.
+    norm of its residual, in the metric of the preconditioner, is below `tolerance` (G,) or the forcing term, a fraction
+    of the first one that decreases with it, for quadratic convergence near the solution; but not before it has fallen
+    by `config.FORCING`, since that norm underestimates the error of a badly conditioned system.
     """
     x = np.zeros_like(residual)
     scaled = preconditioner(residual)
     search, norm = scaled, sums(residual * scaled)
-    limit = np.maximum(tolerance, norm * np.minimum(config.FORCING, norm))
+    limit = norm * np.minimum(config.FORCING, np.maximum(norm, tolerance / np.maximum(norm, _TINY)))
     for step in range(max_steps):
         active = norm > limit
         if not active.any():

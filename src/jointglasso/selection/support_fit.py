@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotri
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.support import Support, conjugate_gradients
+from jointglasso.blocks.support import SymmetricSupport, conjugate_gradients
 from jointglasso.blocks.system import bincount
 from jointglasso.errors import argument
 from jointglasso.kernels.support_newton import sweep_support
@@ -76,7 +76,7 @@ class Likelihood:
             np.concatenate([start + ends[side] for start, ends in zip(first, self.ends, strict=False)])
             for side in (0, 1)
         )
-        self.support = Support(np.concatenate([[0], np.cumsum(size**2)]), size, row, column)
+        self.support = SymmetricSupport(np.concatenate([[0], np.cumsum(size**2)]), size, row, column)
         self.bounds = np.cumsum([len(ends[0]) for ends in self.ends])[:-1]
         counts = [len(ends[0]) for ends in self.ends]
         self.measure = np.repeat(weight, counts) * np.where(row != column, 2.0, 1.0)

@@ -12,7 +12,7 @@ from bank import BANK
 from jointglasso import config
 from jointglasso._threads import balanced_bounds
 from jointglasso.blocks import build_system
-from jointglasso.blocks.support import Support, conjugate_gradients
+from jointglasso.blocks.support import SymmetricSupport, conjugate_gradients
 from jointglasso.engine.task_result import flat_from_precisions
 from jointglasso.kernels import group_pair, group_state
 from jointglasso.kernels.jit import njit
@@ -207,7 +207,7 @@ def blocks_and_support(density, rng, sizes=(3, 7, 40)):
 def test_product_is_w_d_w_on_the_support(precision, density, n_threads):
     rng = np.random.default_rng(1)
     W, offset, size, row, column = blocks_and_support(density, rng)
-    support = Support(offset, size, row, column, n_threads)
+    support = SymmetricSupport(offset, size, row, column, n_threads)
     d, wanted = 1e5 * rng.standard_normal(len(row)), rng.random(len(row)) < 0.8
     product = support.product(W.astype(precision), d, wanted)
     first = np.concatenate([[0], np.cumsum(size)])
@@ -227,8 +227,8 @@ def test_product_is_w_d_w_on_the_support(precision, density, n_threads):
 
 def test_dense_supports_use_dense_products():
     rng = np.random.default_rng(1)
-    assert not Support(*blocks_and_support(0.02, rng)[1:]).is_dense
-    assert Support(*blocks_and_support(0.9, rng)[1:]).is_dense
+    assert not SymmetricSupport(*blocks_and_support(0.02, rng)[1:]).is_dense
+    assert SymmetricSupport(*blocks_and_support(0.9, rng)[1:]).is_dense
 
 
 def test_conjugate_gradients_solve_independent_groups_at_a_time():
@@ -392,6 +392,21 @@ def test_newton_finds_ties_of_equal_classes_and_equal_variables(penalty):
         off = Theta.toarray()[np.triu_indices(6, 1)]
         np.testing.assert_allclose(off, off[0], rtol=1e-4)
         np.testing.assert_allclose(Theta.toarray(), solution.precision[0].toarray(), rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_newton_solves_badly_conditioned_covariances(penalty):
+    """Fewer samples than variables, nearly collinear ones, and units over six orders of magnitude."""
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((4, 8, 12))
+    X[:, :, 1] = X[:, :, 0] + 1e-4 * rng.standard_normal((4, 8))
+    S = np.array([np.cov(x.T) for x in X])
+    options = {"class_graph": RING} if penalty == "graph" else {}
+    solution = jgl.solve(S, 0.01, 0.005, penalty=penalty, solver="newton", tol=1e-7, **options)
+    assert solution.status.converged
+    scale = 10.0 ** np.linspace(-3, 3, 12)
+    small = jgl.solve(S * np.outer(scale, scale), 1e-6, 1e-6, penalty=penalty, solver="newton", tol=1e-6, **options)
+    assert small.status.converged
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
