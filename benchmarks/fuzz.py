@@ -4,8 +4,9 @@ Every problem is solved by several solvers under several screening rules. What t
 lower bound from a dual point and an upper bound from the best solution seen, both computed here in plain NumPy, and
 with each other: no entry may be proved present by one and absent by another, and no two values equal by one and
 different by another, or different by the tightest solution. The default solver must converge in families that are not
-marked ill-conditioned, and no warning of NumPy may occur. Covariances are given as arrays, as samples in memory or in a
-mapped file; groups are also solved out of core. The exit code is 1 if anything does not agree.
+marked ill-conditioned, unless the status names the class weights as the reason, and no warning of NumPy may occur.
+Covariances are given as arrays, as samples in memory or in a mapped file; groups are also solved out of core. The exit
+code is 1 if anything does not agree.
 
     python benchmarks/fuzz.py --seconds 50
     python benchmarks/fuzz.py --problems 10000 --seed 3 --processes 16
@@ -503,7 +504,8 @@ def check(problem: Problem, rng: np.random.Generator, n_ways: int, sparse: bool 
         tally.converged += solution.status.converged
         if way["solver"] == "auto" and way.get("max_iter") is None and not solution.status.converged:
             tally.not_converged += 1
-            if not problem.ill_conditioned and way["tol"] >= 1e-6:
+            named = "class weights differ" in str(solution.status)  # only where they differ by many decades
+            if not (problem.ill_conditioned or named) and way["tol"] >= 1e-6:
                 tally.violations.append(f"{way}: {solution.status}")
         found.append((way, solution, np.stack([Theta.toarray() for Theta in solution.precision])))
     if found:
@@ -607,6 +609,8 @@ def run(
         if one.seconds > SLOW:
             print(f"# seed {seed}, problem {number} ({family}, {penalty}) took {one.seconds:.0f} s", flush=True)
         one.violations = [f"problem {number}: {text}" for text in one.violations]
+        for text in one.violations:
+            print(f"# seed {seed}, {text}", flush=True)
         tallies.setdefault((family, penalty), Tally()).add(one)
     return tallies
 

@@ -117,3 +117,10 @@ def test_objectives_with_absent_variables_are_those_of_the_package(penalty):
     problems = (fuzz.draw("absent variables", penalty, rng) for _ in range(100))
     problem = next(problem for problem in problems if (~problem.present).sum() > 2)
     assert fuzz.check(problem, rng, 2).violations == []
+
+
+@pytest.mark.parametrize(("seed", "number"), [(1794973454, 695), (1794973454, 617)])
+def test_problems_that_once_failed(seed, number):
+    """ADMM took more iterations than the limit of the other methods, so that no round followed; spread weights."""
+    tallies = fuzz.run(seed, fuzz.solvable_penalties(), n_problems=1, seconds=60.0, first=number)
+    assert violations(tallies) == []

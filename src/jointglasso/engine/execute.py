@@ -293,7 +293,7 @@ def _solve_round(
     blocks, isolated = _blocks_to_solve(screen, options.method)
     with clock.stage("screening"):
         memory = check_memory(problem, screen, blocks, options)
-    remaining = replace(options, max_iter=options.max_iter - n_iter, n_jobs=memory.n_jobs)
+    remaining = replace(options, max_iter=options.remaining(n_iter), n_jobs=memory.n_jobs)
     with blas_threads_for(screen.partition.largest):
         with clock.stage("solve"):
             isolated_value = isolated_objective(problem, isolated)
@@ -303,7 +303,7 @@ def _solve_round(
             outcomes = runner.run()
         clock.move("solve", "covariance", runner.covariance_seconds)
         n_iter += runner.n_iter
-        stop, certified_result = options.control.stopped_by is not None or n_iter >= options.max_iter, None
+        stop, certified_result = options.control.stopped_by is not None or not options.remaining(n_iter), None
         if not stop and any(o.is_big for o in outcomes):
             # Another round takes minutes. The gap includes the violations, which may be within the tolerance.
             with clock.stage("certificate"):

@@ -24,6 +24,7 @@ from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
+from jointglasso.solvers.base import remaining_iterations
 
 #: Variables i < j of pairs, and the classes (m, K) that must be merged there.
 KKTViolations = tuple[IntArray, IntArray, BoolArray]
@@ -241,7 +242,7 @@ def certify_screening(
     violated, unresolved = check.kkt_check(result.theta, bounds)
     can_refine = system.size.max(initial=0) <= config.BATCHED_BLOCK and not method.lockstep
     for max_refine_iter, gap_factor in _REFINEMENTS:
-        remaining = task.max_iter - result.n_iter
+        remaining = remaining_iterations(method, task.max_iter, result.n_iter)
         if not len(unresolved) or len(violated[0]) or not can_refine or remaining <= 0 or progress():
             break
         wanted = gap_factor * result.bounds.gap[unresolved]
@@ -258,8 +259,9 @@ def prove_edges(
 ) -> tuple[SolverResult, DualityGap]:
     """Continue the solve of the groups whose gap does not certify all edges; the result, and its bounds."""
     wanted = EDGE_GAP * edge_gaps(task.system, result.theta)
-    groups, n_remaining = np.flatnonzero(bounds.gap > wanted), task.max_iter - result.n_iter
-    if not len(groups) or n_remaining <= 0 or method.lockstep or progress():
+    groups = np.flatnonzero(bounds.gap > wanted)
+    n_remaining = remaining_iterations(method, task.max_iter, result.n_iter)
+    if not len(groups) or not n_remaining or method.lockstep or progress():
         return result, bounds
     refined = _refined(task, method, result, groups, wanted[groups], n_remaining, progress)
     return (result, bounds) if refined is result else (refined, _rounded(task, refined))

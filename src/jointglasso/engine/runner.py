@@ -26,6 +26,7 @@ from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Certificate, Status
 from jointglasso.solvers import GroupSolver
+from jointglasso.solvers.base import remaining_iterations
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class RunnerOptions:
     checkpoint: Checkpoint | None = None
     executor: Executor | None = None
     """Executor of the tasks; None for threads."""
+
+    def remaining(self, n_iter: int) -> int:
+        """Iterations that the next round may take after `n_iter` of them."""
+        return remaining_iterations(self.method, self.max_iter, n_iter)
 
 
 class GroupRunner:
@@ -103,7 +108,7 @@ class GroupRunner:
     def run(self) -> list[TaskResult]:
         """Solve all groups until the sum of their gaps is within the tolerance of the full problem."""
         outcomes = self._run_items()
-        while len(outcomes) > 1 and self.n_iter < self.options.max_iter:
+        while len(outcomes) > 1 and self.options.remaining(self.n_iter):
             objectives = [float(o.objective.sum()) for o in outcomes]
             objective = self.isolated_objective + math.fsum(objectives)
             gap = math.fsum(float(o.gap.sum()) for o in outcomes)
@@ -113,7 +118,7 @@ class GroupRunner:
                 break
             # The limits were based on the objective at the start, which was larger than the optimum.
             self.start_objective = objective
-            remaining = self.options.max_iter - self.n_iter
+            remaining = self.options.remaining(self.n_iter)
             self.items = [
                 replace(item, rest=objective - value, start=outcome.nonzeros, saved=None, max_iter=remaining)
                 for item, value, outcome in zip(self.items, objectives, outcomes, strict=True)

@@ -197,7 +197,7 @@ def _group(item: Task, shared: TaskContext, layout: BigGroup) -> SparseGroup:
     """The group with the pairs of the scan inside its blocks as candidates."""
     scanned, penalty = shared.scanned, shared.problem.penalty
     if scanned is None:
-        raise ValueError("sparse storage needs the pairs of a scan")
+        raise RuntimeError("sparse storage needs the pairs of a scan")
     selected = np.zeros(scanned.n_variables, dtype=bool)
     selected[layout.variables] = True
     index = np.flatnonzero(selected[scanned.rows] & selected[scanned.columns])

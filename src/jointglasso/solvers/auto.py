@@ -149,6 +149,9 @@ class _PerGroup(IterativeMethod[State, Evaluated]):
 
     def step(self, state: State) -> State:
         todo, self.limits = self._todo(), self.best.limits
+        if not todo.any():  # the point has changed between the iterations
+            state.ended = "rounding"
+            return state
         state.n_iter += self.improve(todo)
         state.ended = "" if self._todo().any() else "rounding"
         return state
@@ -249,7 +252,7 @@ class _AdmmOnGroups(_PerGroup):
             if faces and np.isfinite(best.bounds.gap[group]):
                 step_on_face(best, group)
         self.n_rounds += 1
-        return max(result.n_iter for _, result in results)
+        return max((result.n_iter for _, result in results), default=0)
 
 
 class _FixedDiagonals(_PerGroup):

@@ -178,8 +178,8 @@ def run(method: IterativeMethod[StateT, Candidate], best: Best[Candidate], max_i
         if due or state.n_iter > 0:
             objective = best.objective if state.objective is None else state.objective
             stop = best.report(objective, best.gap if due else None)
-        reasons = {"tolerance": due and best.solved, state.ended: True, "callback": stop, "max_iter": last}
-        reason = next((name for name, holds in reasons.items() if name and holds), "")
+        reasons = [("tolerance", due and best.solved), (state.ended, True), ("callback", stop), ("max_iter", last)]
+        reason = next((name for name, holds in reasons if name and holds), "")
         if reason:
             if not due:
                 best.update(method.theta(state))
@@ -337,6 +337,15 @@ class GroupSolver(Protocol):
 
     def solve(self, task: SolverTask) -> SolverResult:
         """Solve to the gap limits of the task."""
+
+
+def remaining_iterations(method: GroupSolver, max_iter: int, used: int) -> int:
+    """Iterations that the next call of a method may take after `used` of them.
+
+    A limit below the default is for the entire solve. Any other applies to every call: the default solver ends with
+    ADMM, whose iterations are cheaper and have their own limit.
+    """
+    return max(0, max_iter - used) if max_iter < method.default_max_iter else max_iter
 
 
 def diagonal_start(system: BlockSystem, penalty: PairPenalty, diagonal_penalty: float) -> FloatArray:
