@@ -53,7 +53,7 @@ class Newton:
     """
 
     name = "newton"
-    default_max_iter = 1000
+    default_max_iter = 200
     include_isolated = False
     lockstep = False
     bytes_per_entry = 135.0
@@ -192,11 +192,13 @@ class NewtonState(State):
 
     def step(self) -> None:
         """One Newton iteration on the groups that still move."""
-        model = FaceModel(self)
-        direction, predicted = model.minimise()
-        self.work += model.work
-        self.predicted = np.where(self.moving, -predicted, self.predicted)
-        self._line_search(model, direction, predicted)
+        # Far from the solution of a badly conditioned group values may overflow: the line search rejects such a step.
+        with np.errstate(over="ignore", invalid="ignore"):
+            model = FaceModel(self)
+            direction, predicted = model.minimise()
+            self.work += model.work
+            self.predicted = np.where(self.moving, -predicted, self.predicted)
+            self._line_search(model, direction, predicted)
         self.bounds, self.objective = None, float(self.objectives.sum())
 
     def _line_search(self, model: FaceModel, direction: FloatArray, predicted: FloatArray) -> None:
