@@ -105,27 +105,30 @@ NEXT_GAP_CHECK, FIRST_GAP_CHECK = 0.7, 0.5
 #: Rows of covariances per read; entries of a class per row block of the dual point.
 ROWS_AT_ONCE, DUAL_ROWS = 256, 2e6
 
-# --- Newton's method (solvers/big_newton.py) ---
+# --- Newton's method (solvers/newton.py, blocks/support.py) ---
 
-#: Maximal faces per direction, and without damping; conjugate gradient steps per face; relative decrease of the model
-#: in a step at which they end.
-NEWTON_ROUNDS, NEWTON_THOROUGH, NEWTON_STEPS, NEWTON_TOLERANCE = 6, 12, 30, 0.03
+#: Maximal faces per direction; relative decrease of the model that a further face must bring; fraction of entries that
+#: may leave a face before the next one is tried.
+NEWTON_FACES, FACE_GAIN, FEW_CROSSINGS = 6, 0.02, 2e-3
 
-#: Fraction of entries that may change sign before the face is updated.
-FEW_CROSSINGS = 2e-3
+#: Maximal conjugate gradient steps per face; fraction of the squared residual at which they end far from the solution.
+FACE_STEPS, FORCING = 200, 1e-3
 
-#: Armijo constant of the line search.
-ARMIJO = 1e-3
+#: Pairs that may enter the working set in an iteration, in units of the pairs that are in it.
+GROWTH = 8.0
 
-#: Maximal number of column sweeps before Newton's method.
-NEWTON_SWEEPS = 60
+#: Armijo constant of the line search, and its shortest step.
+ARMIJO, SHORTEST_STEP = 1e-3, 1e-8
 
-#: Maximal growth factor of the working set per iteration; factor by which the penalty of entering pairs is raised until
-#: the limit holds.
-GROWTH, RAISE = 8.0, 1.05
+#: Iterations without progress after which a group stops at rounding, and the largest damping.
+IDLE_STEPS, MAX_DAMPING = 3, 1e6
 
-#: Size of a connected component of a working set above which a second thread pays.
-MIN_COMPONENT_FOR_THREAD = 64
+#: The gap is checked once the predicted decrease is at most this multiple of its limit.
+GAP_CHECK_AFTER = 100.0
+
+#: Block size up to which Hessian products are in double precision, and inverse density of a support from which on dense
+#: products take less time.
+DOUBLE_PRECISION_BLOCK, DENSE_SUPPORT = 128, 4.0
 
 #: Norm of R Theta below which its square bounds the gap of a block above LARGE to within a sixth.
 NEAR_IF_BIG = 0.2

@@ -133,13 +133,11 @@ def _compile_last() -> None:
     """Compile the column sweeps over small groups (nearly half of the compile time of a first solve) and the refit."""
     from jointglasso.kernels.jit import compile_for
     from jointglasso.kernels.pair_types import GroupPair
-    from jointglasso.kernels.support_newton import newton_direction, sandwiched, sweep_support
+    from jointglasso.kernels.support_newton import sweep_support
 
-    x, n, matrix = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((0, 0))
+    n, matrix = np.zeros(0, dtype=np.int64), np.zeros((0, 0))
     _compile_small_sweeps(GroupPair(0.0, 0.0))
     compile_for(sweep_support, matrix, n, n, 0.0, 0, 0.0, matrix, matrix)
-    compile_for(sandwiched, n, n, matrix, x)
-    compile_for(newton_direction, n, n, matrix, matrix, x, 0)
 
 
 def _longest() -> list[Callable[[], None]]:

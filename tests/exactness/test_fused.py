@@ -227,8 +227,11 @@ def test_claims_are_true_however_rough_the_solve(seed):
 
 
 def test_methods_say_what_they_require():
+    class OnForests(jgl.Newton):
+        requires = frozenset({"forest"})
+
     with pytest.raises(ValueError, match='solver="newton" does not go with penalty="fused": use "auto"'):
-        jgl.solve(two(0.5, 0.4), 0.1, 0.1, penalty="fused", solver="newton")
+        jgl.solve(two(0.5, 0.4), 0.1, 0.1, penalty="fused", solver=OnForests())
     with pytest.raises(ValueError, match='"class" does not hold for penalty="chain"'):
         jgl.solve(two(0.5, 0.4), 0.1, 0.1, penalty="chain", screening="class")
 

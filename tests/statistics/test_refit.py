@@ -68,7 +68,7 @@ def test_sweeps_need_no_newton_where_the_maximum_exists(way):
     rng = np.random.default_rng(3)
     S, support = covariance(20, 40, rng), random_support(40, 0.1, rng)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(support_fit, "newton_direction", None)
+        patch.setattr(support_fit, "conjugate_gradients", None)
         if way == "newton":
             with pytest.raises(TypeError):
                 jgl.refit([S], [support])

@@ -64,6 +64,10 @@ class FusedDiagonal:
         cluster, slope = self.penalty.face(diagonal[self.order], self.entries)
         return self._to_member_order(cluster), self._to_member_order(slope)
 
+    def retract(self, diagonal: FloatArray, trial: FloatArray) -> FloatArray:
+        """`trial` with the order of clusters of `diagonal`: those that crossed become equal."""
+        return self._to_member_order(self.penalty.retract(diagonal[self.order], trial[self.order], self.entries))
+
     def _to_member_order(self, values: AnyArray) -> AnyArray:
         out = np.empty_like(values)
         out[self.order] = values

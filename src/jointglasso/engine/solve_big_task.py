@@ -43,7 +43,7 @@ def may_be_big(problem: JointProblem, method: str) -> bool:
     They require the default solver and the group penalty with equal pair weights and no missing variables.
     """
     penalty = problem.penalty
-    plain = "newton" in penalty.supports and not penalty.has_missing_variables and problem.pair_weights is None
+    plain = "forest" in penalty.supports and not penalty.has_missing_variables and problem.pair_weights is None
     return method == "auto" and plain and penalty.scale > 0.0
 
 

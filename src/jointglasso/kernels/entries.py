@@ -15,7 +15,9 @@ from jointglasso.kernels.pair import (
     pair_clusters,
     pair_gauge,
     pair_gradient,
+    pair_hvp,
     pair_is_dual_feasible,
+    pair_retract,
     pair_subgradient,
     pair_threshold,
     pair_update,
@@ -115,12 +117,17 @@ def update(
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
+        v = of_pair(entries.factor, pair)
+        inside_ball = True  # below the threshold of each class, as most pairs: the minimiser is zero
         for k in range(n):
             a[k] = curvature[first + k] if curvature.shape[0] > 0 else 1.0
             b[k] = linear[first + k]
             x[k] = 0.0
-        _copy_classes(entries, first, n, cls)
-        pair_update(penalty, a, b, PairClasses(cls, n, of_pair(entries.factor, pair)), x, work)
+            class_index = entries.cls[first + k] if entries.cls.shape[0] > 0 else 0
+            inside_ball = inside_ball and abs(b[k]) <= v * pair_threshold(penalty, class_index)
+        if not inside_ball:
+            _copy_classes(entries, first, n, cls)
+            pair_update(penalty, a, b, PairClasses(cls, n, v), x, work)
         for k in range(n):
             out[first + k] = x[k]
 
@@ -172,3 +179,58 @@ def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArr
             variable[first + k] = number[k] + count if number[k] >= 0 else -1
             gradient[first + k] = g[k]
         count += n_clusters
+
+
+@njit
+def hvp(penalty: Penalty, theta: FloatArray, step: FloatArray, entries: Entries, out: FloatArray) -> None:
+    """Write the Hessian-vector product (E,) of the penalty on the face of `theta` with `step`, zero at zeros."""
+    K = entries.n_classes
+    t, s, product, cls = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64)
+    for pair in range(entries.start.shape[0] - 1):
+        first = entries.start[pair]
+        n = entries.start[pair + 1] - first
+        for k in range(n):
+            t[k] = theta[first + k]
+            s[k] = step[first + k] if t[k] != 0.0 else 0.0
+            product[k] = 0.0
+        _copy_classes(entries, first, n, cls)
+        pair_hvp(penalty, t, PairClasses(cls, n, of_pair(entries.factor, pair)), s, product)
+        for k in range(n):
+            out[first + k] = product[k] if t[k] != 0.0 else 0.0
+
+
+@njit
+def hessian_diagonal(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
+    """Write the diagonal (E,) of the Hessian of the penalty on the face of `theta`; zero where `theta` is."""
+    K = entries.n_classes
+    t, unit, product, cls = np.empty(K), np.zeros(K), np.empty(K), np.empty(K, np.int64)
+    for pair in range(entries.start.shape[0] - 1):
+        first = entries.start[pair]
+        n = entries.start[pair + 1] - first
+        for k in range(n):
+            t[k] = theta[first + k]
+        _copy_classes(entries, first, n, cls)
+        for k in range(n):
+            out[first + k] = 0.0
+            if t[k] != 0.0:
+                product[:] = 0.0
+                unit[k] = 1.0
+                pair_hvp(penalty, t, PairClasses(cls, n, of_pair(entries.factor, pair)), unit, product)
+                unit[k] = 0.0
+                out[first + k] = product[k]
+
+
+@njit
+def retract(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
+    """Move `out` (E,) to the closure of the face of `theta` (E,), pair by pair."""
+    t, new, cls = np.empty(entries.n_classes), np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
+    for pair in range(entries.start.shape[0] - 1):
+        first = entries.start[pair]
+        n = entries.start[pair + 1] - first
+        for k in range(n):
+            t[k] = theta[first + k]
+            new[k] = out[first + k]
+        _copy_classes(entries, first, n, cls)
+        pair_retract(penalty, t, PairClasses(cls, n, of_pair(entries.factor, pair)), new)
+        for k in range(n):
+            out[first + k] = new[k]

@@ -329,3 +329,39 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntA
 @njit_no_refcount
 def hvp(penalty: FusedPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
     """Hessian-vector product on the face: adds nothing, since the penalty is linear there."""
+
+
+@njit_no_refcount
+def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+    """Set values of `out` (n,) that changed sign to zero, and neighbours whose order changed to their mean."""
+    cls, n, v = pair
+    if v == 0.0:
+        return
+    for i in range(n):
+        if theta[i] * out[i] < 0.0 and class_l1(penalty, cls, n, i) > 0.0:
+            out[i] = 0.0
+    for _ in range(n):  # a merged value may cross a third one
+        crossed = False
+        for i in range(1, n):
+            for j in range(i):
+                if (theta[i] - theta[j]) * (out[i] - out[j]) < 0.0 and penalty.class_graph[cls[i], cls[j]] > 0.0:
+                    _merge(theta, n, i, j, out)
+                    crossed = True
+        if not crossed:
+            break
+
+
+@njit_no_refcount
+def _merge(theta: FloatArray, n: int, i: int, j: int, out: FloatArray) -> None:
+    """Replace the values of the clusters of i and j by their mean, or by zero if one of them is there."""
+    first, second = out[i], out[j]
+    total = 0.0
+    count = 0
+    for k in range(n):
+        if (out[k] == first and theta[k] == theta[i]) or (out[k] == second and theta[k] == theta[j]):
+            total += out[k]
+            count += 1
+    mean = 0.0 if first == 0.0 or second == 0.0 else total / count
+    for k in range(n):
+        if (out[k] == first and theta[k] == theta[i]) or (out[k] == second and theta[k] == theta[j]):
+            out[k] = mean

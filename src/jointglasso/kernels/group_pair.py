@@ -226,3 +226,12 @@ def hvp(penalty: GroupPair, theta: FloatArray, pair: PairClasses, step: FloatArr
         curvature = v * penalty.lambda2 / np.sqrt(squares)
         for k in range(n):
             out[k] += curvature * (step[k] - along / squares * theta[k])
+
+
+@njit_no_refcount
+def retract(penalty: GroupPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+    """Set the values of `out` (n,) to zero that have the opposite sign of `theta`."""
+    if penalty.lambda1 * pair.v > 0.0:
+        for k in range(pair.n):
+            if theta[k] * out[k] < 0.0:
+                out[k] = 0.0

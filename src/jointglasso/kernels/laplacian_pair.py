@@ -247,3 +247,11 @@ def hvp(penalty: FusedPair, theta: FloatArray, pair: PairClasses, step: FloatArr
     cls, n, v = pair
     for i in range(n):
         out[i] += v * 2.0 * _degree(penalty, cls[i]) * step[i] - _neighbour_term(penalty, step, pair, i)
+
+
+@njit_no_refcount
+def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+    """Set the values of `out` (n,) to zero that have the opposite sign of `theta`."""
+    for k in range(pair.n):
+        if theta[k] * out[k] < 0.0 and penalty.l1[pair.cls[k]] * pair.v > 0.0:
+            out[k] = 0.0

@@ -232,3 +232,22 @@ def clusters(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, out: In
 @njit_no_refcount
 def hvp(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
     """Add the Hessian-vector product on the face: zero, since the penalty is linear there."""
+
+
+@njit_no_refcount
+def retract(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+    """Set values of `out` (n,) that changed sign to zero, and bound those below the maximum of `theta` by it."""
+    n = pair.n
+    top = largest(theta, n)
+    bound = 0.0
+    for k in range(n):
+        if theta[k] * out[k] < 0.0 and penalty.lambda1 * pair.v > 0.0:
+            out[k] = 0.0
+        if abs(theta[k]) == top:
+            bound = max(bound, abs(out[k]))
+    if penalty.lambda2 * pair.v > 0.0:
+        for k in range(n):
+            if abs(theta[k]) == top and theta[k] != 0.0:
+                out[k] = bound if theta[k] > 0.0 else -bound
+            elif abs(out[k]) > bound:
+                out[k] = bound if out[k] > 0.0 else -bound

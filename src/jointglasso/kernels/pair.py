@@ -110,6 +110,15 @@ def pair_hvp(penalty: Penalty, theta: FloatArray, pair: PairClasses, step: Float
     raise NotImplementedError
 
 
+def pair_retract(penalty: Penalty, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+    """Move `out` (n,) to the closure of the face of `theta`.
+
+    Values that changed their sign become zero, and values whose order changed, where the penalty has a kink at
+    equality, become equal.
+    """
+    raise NotImplementedError
+
+
 @overload(pair_homogeneous, strict=False, jit_options=_INLINE)
 def _homogeneous(penalty: Any) -> Any:
     default, *rest = (module.HOMOGENEOUS for module in _MODULES[penalty.instance_class])
@@ -142,6 +151,6 @@ def _dispatch(stub: Callable[..., Any], name: str) -> None:
 
 for _stub in (
     pair_threshold, pair_value, pair_update, pair_is_dual_feasible, pair_subgradient, pair_gauge, pair_gradient,
-    pair_clusters, pair_hvp,
+    pair_clusters, pair_hvp, pair_retract,
 ):  # fmt: skip
     _dispatch(_stub, _stub.__name__.removeprefix("pair_"))

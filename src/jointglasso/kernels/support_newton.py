@@ -1,8 +1,4 @@
-"""Gaussian likelihood with a precision matrix supported on a graph: regression sweeps and Newton's direction.
-
-For Newton's method a symmetric matrix on the support is the vector of its entries i <= j; in inner products the
-off-diagonal ones count twice.
-"""
+"""Gaussian likelihood with a precision matrix supported on a graph: regression sweeps."""
 
 from __future__ import annotations
 
@@ -106,86 +102,8 @@ def _regress(neighbours: IntArray, covariance: FloatArray, W: FloatArray, factor
     return True
 
 
-@njit
-def newton_direction(
-    rows: IntArray, columns: IntArray, W: FloatArray, Theta: FloatArray, gradient: FloatArray, n_steps: int
-) -> FloatArray:
-    """Newton's direction D: conjugate gradients on ``W D W = -gradient`` on the support.
-
-    The preconditioner ``G -> Theta G Theta`` on the support is the inverse Hessian on a full support; on correlated
-    data it takes a sixth of the steps of the diagonal preconditioner. Whenever the iteration stops, the decrement of
-    the direction is that of Newton's method in the Krylov space searched.
-    """
-    n = len(rows)
-    D = np.zeros(n)
-    residual = np.zeros(n)
-    for e in range(n):
-        residual[e] = -gradient[e]
-    preconditioned, product, half = np.empty(n), np.empty(n), np.empty_like(W)
-    _on_support(rows, columns, Theta, residual, half, preconditioned)
-    search = preconditioned.copy()
-    size = _inner(rows, columns, residual, preconditioned)
-    # Forcing term: few iterations far from the solution, quadratic convergence near it.
-    threshold = size * min(1e-2, size)
-    for _ in range(n_steps):
-        if size <= threshold:
-            break
-        _on_support(rows, columns, W, search, half, product)
-        length = size / _inner(rows, columns, search, product)
-        for e in range(n):
-            D[e] += length * search[e]
-            residual[e] -= length * product[e]
-        _on_support(rows, columns, Theta, residual, half, preconditioned)
-        before, size = size, _inner(rows, columns, residual, preconditioned)
-        for e in range(n):
-            search[e] = preconditioned[e] + size / before * search[e]
-    return D
-
-
-@njit_internal
-def _inner(rows: IntArray, columns: IntArray, first: FloatArray, second: FloatArray) -> float:
-    """Inner product of two symmetric matrices on the support."""
-    total = 0.0
-    for e in range(len(rows)):
-        total += first[e] * second[e] * (1.0 if rows[e] == columns[e] else 2.0)
-    return total
-
-
-@njit_internal
-def _on_support(
-    rows: IntArray, columns: IntArray, W: FloatArray, entries: FloatArray, half: FloatArray, product: FloatArray
-) -> None:
-    """Write the entries of ``W D W`` on the support, for a symmetric W; `half` (b, b) is scratch for ``D W``."""
-    b, n = len(W), len(rows)
-    if 16 * n > b * b:  # on a dense support matrix products are faster
-        D = np.zeros((b, b))
-        for e in range(n):
-            D[rows[e], columns[e]] = D[columns[e], rows[e]] = entries[e]
-        dense_product = np.dot(np.dot(W, D), W)
-        for e in range(n):
-            product[e] = dense_product[rows[e], columns[e]]
-        return
-    half[:] = 0.0
-    for e in range(n):
-        i, j, d = rows[e], columns[e], entries[e]
-        _add(half[i], d, W[j])
-        if i != j:
-            _add(half[j], d, W[i])
-    transposed = half.T.copy()
-    for e in range(n):
-        product[e] = np.dot(W[rows[e]], transposed[columns[e]])
-
-
 @njit_internal
 def _add(row: FloatArray, factor: float, other: FloatArray) -> None:
     """``row += factor * other``."""
     for i in range(len(row)):
         row[i] += factor * other[i]
-
-
-@njit
-def sandwiched(rows: IntArray, columns: IntArray, W: FloatArray, entries: FloatArray) -> FloatArray:
-    """Entries of ``W D W`` on the support, for a symmetric W."""
-    product = np.empty(len(rows))
-    _on_support(rows, columns, W, entries, np.empty_like(W), product)
-    return product

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from jointglasso._typing import IntArray
@@ -42,10 +41,8 @@ def _atomic(build: Callable[..., Any], *operands: Any) -> Any:
     """Sequentially consistent atomic operation on one element of an array: signature and code generator."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array_type = signature.args[0]
-        array = context.make_array(array_type)(context, builder, arguments[0])
-        place = cgutils.get_item_pointer(context, builder, array_type, array, [arguments[1]])
-        return build(builder, place, *arguments[2:])
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])  # contiguous
+        return build(builder, builder.gep(array.data, [arguments[1]]), *arguments[2:])
 
     return types.int64(operands[0], types.intp, *([types.int64] * (len(operands) - 2))), generate
 

@@ -251,9 +251,29 @@ class PairPenalty(ABC):
         kernels.face(self.pair, theta, entries, variable, slope)
         return variable, slope
 
-    def hvp(self, step: FloatArray, entries: Entries) -> FloatArray:
-        """Hessian-vector product of phi on the face; zero for penalties that are linear there."""
-        return np.zeros_like(step)
+    def hvp(self, theta: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
+        """Hessian-vector product of phi on the face of `theta`; zero for penalties that are linear there."""
+        from jointglasso.kernels import entries as kernels
+
+        out = np.empty_like(step)
+        kernels.hvp(self.pair, theta, step, entries, out)
+        return out
+
+    def hessian_diagonal(self, theta: FloatArray, entries: Entries) -> FloatArray:
+        """Diagonal of the Hessian of phi on the face of `theta`."""
+        from jointglasso.kernels import entries as kernels
+
+        out = np.empty_like(theta)
+        kernels.hessian_diagonal(self.pair, theta, entries, out)
+        return out
+
+    def retract(self, theta: FloatArray, trial: FloatArray, entries: Entries) -> FloatArray:
+        """`trial` moved to the closure of the face of `theta`: no value changes its sign, no cluster its order."""
+        from jointglasso.kernels import entries as kernels
+
+        out = trial.copy()
+        kernels.retract(self.pair, theta, entries, out)
+        return out
 
     @abstractmethod
     def certified_zeros(

@@ -17,7 +17,7 @@ from jointglasso.penalties.class_graph import edges_of
 class ClassGraphPenalty(PairPenalty):
     """``lambda1 |t|_1 + lambda2 sum_{k<l} b_kl psi(t_k - t_l)`` over a class graph b, for a convex function psi."""
 
-    supports: ClassVar[frozenset[str]] = frozenset({"prox", "columns"})
+    supports: ClassVar[frozenset[str]] = frozenset({"prox", "columns", "newton"})
 
     lambda1: float
     lambda2: float

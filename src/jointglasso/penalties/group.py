@@ -125,7 +125,7 @@ class MaximumPenalty(GroupPenalty):
     """
 
     name: ClassVar[str] = "maximum"
-    supports: ClassVar[frozenset[str]] = frozenset({"prox", "columns"})
+    supports: ClassVar[frozenset[str]] = frozenset({"prox", "columns", "newton"})
 
     @property
     def pair(self) -> MaximumPair:  # type: ignore[override]
@@ -136,6 +136,20 @@ class MaximumPenalty(GroupPenalty):
 
     def scaled(self, factor: float) -> MaximumPenalty:
         return MaximumPenalty(factor * self.lambda1, factor * self.lambda2)
+
+    def face(self, theta: FloatArray, entries: Entries) -> tuple[IntArray, FloatArray]:
+        variable, gradient = super().face(theta, entries)
+        if self.lambda2 == 0.0 or not len(theta):
+            return variable, gradient
+        # Entries of maximum size are one cluster, of both signs.
+        size = np.diff(entries.start)
+        top = np.repeat(np.maximum.reduceat(np.abs(theta), entries.start[:-1]), size)
+        at_top = np.flatnonzero((np.abs(theta) == top) & (theta != 0.0))
+        _, first, which = np.unique(
+            np.repeat(np.arange(len(size)), size)[at_top], return_index=True, return_inverse=True
+        )
+        variable[at_top] = variable[at_top[first[which]]]
+        return variable, gradient
 
     @staticmethod
     def _power(excess: Any) -> Any:

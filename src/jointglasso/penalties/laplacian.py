@@ -53,16 +53,6 @@ class LaplacianPenalty(ClassGraphPenalty):
             out[:, members] = out[:, members].any(axis=1, keepdims=True)
         return out
 
-    def hvp(self, step: FloatArray, entries: Entries) -> FloatArray:
-        nonzero, out = np.flatnonzero(step), np.zeros_like(step)
-        pairs, row = np.unique(np.searchsorted(entries.start, nonzero, side="right") - 1, return_inverse=True)
-        laplacian = 2.0 * self.lambda2 * (np.diag(self.graph.sum(axis=1)) - self.graph)
-        product = (_spread(step[nonzero], row, entries.cls[nonzero], self.n_classes) @ laplacian)[
-            row, entries.cls[nonzero]
-        ]
-        out[nonzero] = product if len(entries.factor) == 0 else product * entries.factor[pairs][row]
-        return out
-
     def certified_zeros(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> BoolArray:

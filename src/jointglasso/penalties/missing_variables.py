@@ -71,7 +71,7 @@ class MissingVariables:
 class PartialClassPenalty(PairPenalty):
     """A penalty over a class graph, restricted for each pair to the classes that have both variables."""
 
-    supports: ClassVar[frozenset[str]] = frozenset({"prox"})
+    supports: ClassVar[frozenset[str]] = frozenset({"prox", "newton"})
     has_missing_variables: ClassVar[bool] = True
 
     full: ClassGraphPenalty
@@ -208,6 +208,29 @@ class PartialClassPenalty(PairPenalty):
             lambda penalty, chosen, part: penalty.nearest_subgradient(theta[chosen], wanted[chosen], part),
             entries,
             np.zeros_like(wanted),
+        )
+
+    def face(self, theta: FloatArray, entries: Entries) -> tuple[IntArray, FloatArray]:
+        variable, gradient, count = np.full(len(theta), -1, dtype=np.int64), np.zeros_like(theta), 0
+        for penalty, _, chosen, part in self._parts(entries):
+            cluster, gradient[chosen] = penalty.face(theta[chosen], part)
+            variable[chosen] = np.where(cluster >= 0, cluster + count, -1)
+            count += int(cluster.max(initial=-1)) + 1
+        return variable, gradient
+
+    def hvp(self, theta: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
+        return self._of_entries(
+            lambda penalty, chosen, part: penalty.hvp(theta[chosen], step[chosen], part), entries, np.zeros_like(step)
+        )
+
+    def hessian_diagonal(self, theta: FloatArray, entries: Entries) -> FloatArray:
+        return self._of_entries(
+            lambda penalty, chosen, part: penalty.hessian_diagonal(theta[chosen], part), entries, np.zeros_like(theta)
+        )
+
+    def retract(self, theta: FloatArray, trial: FloatArray, entries: Entries) -> FloatArray:
+        return self._of_entries(
+            lambda penalty, chosen, part: penalty.retract(theta[chosen], trial[chosen], part), entries, trial.copy()
         )
 
     def certified_zeros(

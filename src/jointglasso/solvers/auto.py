@@ -16,17 +16,30 @@ import numpy as np
 
 from jointglasso import config
 from jointglasso._threads import Workers
-from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.duality import DualityGap, diagonal_bounds
+from jointglasso._typing import BoolArray
 from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
 from jointglasso.solvers.admm import ADMM
-from jointglasso.solvers.base import BestSoFar, Evaluated, IterativeMethod, SolverResult, SolverTask, State, run
-from jointglasso.solvers.big_newton import solve_big_group
+from jointglasso.solvers.base import (
+    BestSoFar,
+    Evaluated,
+    IterativeMethod,
+    SolverResult,
+    SolverTask,
+    State,
+    bounds_of_diagonal,
+    run,
+)
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
 from jointglasso.solvers.column_ascent import suits_columns
-from jointglasso.solvers.column_sweeps import SmallColumns, StoredColumns, slow_groups, step_on_face, uses_faces
-from jointglasso.solvers.face import prox_step
-from jointglasso.solvers.newton import Newton, newton_on_groups
+from jointglasso.solvers.column_sweeps import (
+    SmallColumns,
+    StoredColumns,
+    prox_step,
+    slow_groups,
+    step_on_face,
+    uses_faces,
+)
+from jointglasso.solvers.newton import Newton, NewtonOnFaces
 from jointglasso.solvers.small_groups import dense_groups, extract_group
 
 #: Maximal number of outer iterations over the diagonal of W for a fused diagonal: those that converge need fewer.
@@ -78,19 +91,22 @@ def _stages(task: SolverTask, methods: Any, strong: BoolArray) -> Iterator[Itera
     if fused and "columns" in task.penalty.supports:
         yield _FixedDiagonals(task, methods)
     elif columns:
-        yield from _column_stages(task, methods, dense)
-    if not faces:
-        yield _NewtonOnGroups(task, methods, dense, strong)
+        yield from _column_stages(task, methods, dense, strong)
+    work_limit = config.ADMM_WORK if task.memory_for_admm else np.inf
+    yield NewtonOnFaces(task, methods, dense & (faces or not columns), work_limit)
     yield _AdmmOnGroups(task, methods)
 
 
-def _column_stages(task: SolverTask, methods: Any, dense: BoolArray) -> Iterator[IterativeMethod[Any, Evaluated]]:
-    """Column sweeps over the small groups, then over each large one; before Newton's method, that begins with them."""
-    is_large = task.system.largest_block > config.LARGE
+def _column_stages(
+    task: SolverTask, methods: Any, dense: BoolArray, strong: BoolArray
+) -> Iterator[IterativeMethod[Any, Evaluated]]:
+    """Column sweeps over the small groups in one call, then over each large or dense one."""
+    is_large, faces = task.system.largest_block > config.LARGE, uses_faces(task)
     if (~is_large).any():
         yield SmallColumns(task, methods, dense & ~is_large)
-    if uses_faces(task) and is_large.any():
-        yield _ColumnsOnGroups(task, methods, is_large)
+    one_by_one = is_large if faces else dense | (is_large & (not task.absolute))
+    if one_by_one.any():
+        yield _ColumnsOnGroups(task, methods, one_by_one, strong)
 
 
 def _begin(task: SolverTask, strong: BoolArray) -> tuple[BestSoFar, Any]:
@@ -101,7 +117,7 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[BestSoFar, Any]:
         return BestSoFar(task, bounds=task.known), methods
     if uses_faces(task):
         methods[:] = "warm start" if task.warm else "start"
-        return BestSoFar(task, bounds=None if task.warm else _bounds_of_diagonal(task, task.start)), methods
+        return BestSoFar(task, bounds=None if task.warm else bounds_of_diagonal(task, task.start)), methods
     large = int(system.size.max(initial=0)) > config.LARGE
     # A start on a spanning forest does not accelerate column sweeps over small groups.
     theta, forest = forest_solution(
@@ -115,24 +131,10 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[BestSoFar, Any]:
     if task.warm or task.max_iter == 0:
         return BestSoFar(task, theta), methods
     if system.n_groups == 1 and large:  # the gap at a start that is far from the solution is not worth two factors
-        return BestSoFar(task, theta, _bounds_of_diagonal(task, task.start)), methods
+        return BestSoFar(task, theta, bounds_of_diagonal(task, task.start)), methods
     n_strong = system.sum_pairs_per_group(strong.astype(float))
     unknown = not n_strong.all() or bool(system.gather(theta).any())
-    return BestSoFar(task, theta, None if unknown else _bounds_of_diagonal(task, theta)), methods
-
-
-def _bounds_of_diagonal(task: SolverTask, theta: FloatArray) -> DualityGap:
-    """Objective of a diagonal start; the gap is not computed and set to infinity.
-
-    For a single group `inverse` and `dual` are uninitialised buffers: the first gap check replaces them.
-    """
-    system = task.system
-    known = diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
-    inverse = np.empty_like(theta)
-    if system.n_groups > 1 or task.penalty.fused_diagonal_penalty is not None:
-        inverse = np.zeros_like(theta)
-        inverse[system.diagonal] = 1.0 / theta[system.diagonal]
-    return replace(known, dual=inverse.copy(), factor=replace(known.factor, inverse=inverse))
+    return BestSoFar(task, theta, None if unknown else bounds_of_diagonal(task, theta)), methods
 
 
 class _PerGroup(IterativeMethod[State, Evaluated]):
@@ -175,9 +177,9 @@ class _PerGroup(IterativeMethod[State, Evaluated]):
 class _ColumnsOnGroups(_PerGroup):
     """Column sweeps over large groups, one after another."""
 
-    def __init__(self, task: SolverTask, methods: Any, groups: BoolArray) -> None:
+    def __init__(self, task: SolverTask, methods: Any, groups: BoolArray, strong: BoolArray) -> None:
         super().__init__(task, methods)
-        self.groups = groups
+        self.groups, self.strong = groups, strong
 
     def suitable(self) -> BoolArray:
         return self.groups
@@ -189,49 +191,14 @@ class _ColumnsOnGroups(_PerGroup):
             single = self.task.system.n_groups == 1
             known = best.bounds.of_group(group, self.task.system.block_group == group, positions)
             inner = BestSoFar(subtask, bounds=known)
-            n_iter, reason = run(StoredColumns(subtask), inner, max_iter)
+            strong = self.strong if single and len(self.strong) else None
+            n_iter, reason = run(StoredColumns(subtask, strong), inner, max_iter)
             best.update_group(group, positions, inner.theta, inner.bounds)
             taken.append(n_iter)
-            self.methods[group] = "columns"
+            self.methods[group] = "columns" if uses_faces(self.task) else "columns, newton"
             if reason == "callback" or (not single and self.task.report(best.objective, None)):
                 break  # `run` asks again
         return max(taken)
-
-
-class _NewtonOnGroups(_PerGroup):
-    """Newton's method on groups with a penalty that supports it as a whole; large and dense groups are swept first."""
-
-    def __init__(self, task: SolverTask, methods: Any, dense: BoolArray, strong: BoolArray) -> None:
-        super().__init__(task, methods)
-        is_large, columns = task.system.largest_block > config.LARGE, suits_columns(task)
-        self.excluded, self.strong = dense & (not columns), strong
-        self.sweeps = (dense | (is_large & (not task.absolute))) & columns
-
-    def suitable(self) -> BoolArray:
-        return ~self.excluded
-
-    def improve(self, todo: BoolArray) -> int:
-        task, best = self.task, self.best
-        swept = self.sweeps | (self.methods == "columns, newton")
-        self.methods[todo] = np.where(swept, "columns, newton", "newton")[todo]
-        work_limit = config.ADMM_WORK if task.memory_for_admm else np.inf
-        if task.system.n_groups == 1:
-            theta, bounds, taken, _ = solve_big_group(
-                replace(task, max_iter=self.max_iter),
-                best.theta,
-                work_limit=work_limit,
-                sweeps=bool(self.sweeps[0]),
-                violates_global=self.strong,
-            )
-        else:
-            theta = best.theta.copy()
-            taken = newton_on_groups(
-                task, theta, todo, self.limits, self.max_iter, work_limit=work_limit, sweeps=self.sweeps
-            )
-            bounds = task.bounds(theta, scale_to_feasible=True)
-        best.update(Evaluated(theta, bounds), todo)
-        self.sweeps = self.sweeps & False  # another pass starts near the solution
-        return taken
 
 
 class _AdmmOnGroups(_PerGroup):
@@ -305,7 +272,7 @@ class _FixedDiagonals(_PerGroup):
             report=lambda objective, gap: False, keep=lambda theta: None,
         )  # fmt: skip
         inner, taken = BestSoFar(fixed), 0
-        for stage in _column_stages(fixed, self.methods, slow_groups(fixed)):
+        for stage in _column_stages(fixed, self.methods, slow_groups(fixed), np.empty(0, dtype=bool)):
             taken += run(stage, inner, task.max_iter)[0]
         self.methods[todo] = "columns"
         best.update(Evaluated(prox_step(task, inner.theta, inner.bounds.inverse)), todo)

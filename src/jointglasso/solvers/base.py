@@ -8,7 +8,7 @@ in a `Best`: `BestSoFar` for the groups of a `BlockSystem`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import variance_without_edges
 from jointglasso.blocks.linalg import Factorization
-from jointglasso.duality import DualityGap, bound_groups
+from jointglasso.duality import DualityGap, bound_groups, diagonal_bounds
 from jointglasso.penalties import PairPenalty
 
 #: Progress callback ``report(objective, gap or None) -> stop``, called by a solver after each iteration.
@@ -308,12 +308,6 @@ class BestTogether(BestSoFar):
         self.task.keep(lambda: self.theta)
 
 
-def reason_to_end(*, solved: bool, stop: bool, last: bool, stuck: bool = False) -> str:
-    """Stopping reason, the first that applies: tolerance, rounding, callback, iteration limit; empty to continue."""
-    reasons = {"tolerance": solved, "rounding": stuck, "callback": stop, "max_iter": last}
-    return next((reason for reason, holds in reasons.items() if holds), "")
-
-
 class GroupSolver(Protocol):
     """Protocol of a method that solves a system of class blocks."""
 
@@ -359,3 +353,17 @@ def diagonal_start(system: BlockSystem, penalty: PairPenalty, diagonal_penalty: 
     start = np.zeros(system.S.shape)
     start[system.diagonal] = 1.0 / variance_without_edges(system, penalty, diagonal_penalty)
     return start
+
+
+def bounds_of_diagonal(task: SolverTask, theta: FloatArray) -> DualityGap:
+    """Objective of a diagonal start; the gap is not computed and set to infinity.
+
+    For a single group `inverse` and `dual` are uninitialised buffers: the first gap check replaces them.
+    """
+    system = task.system
+    known = diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
+    inverse = np.empty_like(theta)
+    if system.n_groups > 1 or task.penalty.fused_diagonal_penalty is not None:
+        inverse = np.zeros_like(theta)
+        inverse[system.diagonal] = 1.0 / theta[system.diagonal]
+    return replace(known, dual=inverse.copy(), factor=replace(known.factor, inverse=inverse))

@@ -1,9 +1,10 @@
 """Column sweeps as iterative methods: many small groups in one compiled call, or one large group with stored blocks.
 
 The two column estimates of an entry agree on zeros and equal values long before they agree on the value, so that their
-mean has the right zeros and equalities but for a few pairs. For penalties whose Newton's method works on a face
-(maximum, fused, Laplacian), a proximal step from the mean repairs these pairs, and Newton's method on the face gives
-the last digits. In large groups with interacting pairs the proximal step can worsen others: the better point counts.
+mean has the right zeros and equalities but for a few pairs. For penalties with clusters of equal values (maximum,
+fused) and the Laplacian, a proximal step from the mean repairs these pairs, and a few Newton steps between the sweeps
+give the last digits. In large groups with interacting pairs the proximal step can worsen others: the better point
+counts.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 
 from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.solvers.base import BestSoFar, Candidate, Evaluated, IterativeMethod, SolverTask, State
+from jointglasso.blocks.diagonal import FusedDiagonal
+from jointglasso.solvers.base import BestSoFar, Candidate, Evaluated, IterativeMethod, SolverTask, State, run
 from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check
-from jointglasso.solvers.face import newton_on_face, prox_step
+from jointglasso.solvers.newton import NewtonOnFaces
 from jointglasso.solvers.small_groups import dense_groups, extract_group, sweep_groups
 
 #: Consecutive gap checks without improvement after which sweeps end; gap after a full round of sweeps, in units of the
@@ -31,18 +33,35 @@ _FIRST_REFINE_FACTOR, _FIRST_REFINE_GAP = 1e-2, 1e-8
 
 
 def uses_faces(task: SolverTask) -> bool:
-    """Whether the last digits come from Newton's method on a face of the penalty."""
-    return "newton" not in task.penalty.supports
+    """Whether sweeps alternate with proximal and Newton steps, because sweeps of the penalty are slow."""
+    return "forest" not in task.penalty.supports
 
 
 def step_on_face(best: BestSoFar, group: int) -> int:
-    """Newton's method on the face of one group, close to its solution; the number of steps."""
+    """A few Newton steps on one group, close to its solution; their number."""
     task, blocks = best.task, best.task.system.block_group == group
     subtask, positions = extract_group(task, best.theta, group, best.limits, task.max_iter)
-    start = best.bounds.of_group(group, blocks, positions)
-    theta, bounds, taken = newton_on_face(subtask, subtask.start, start, _TINY_STEPS)
-    best.update_group(group, positions, theta, bounds)
+    inner = BestSoFar(subtask, bounds=best.bounds.of_group(group, blocks, positions))
+    work_limit = config.ADMM_WORK if task.memory_for_admm else np.inf
+    taken, _ = run(NewtonOnFaces(subtask, np.array([""], dtype=object), work_limit=work_limit), inner, _TINY_STEPS)
+    best.update_group(group, positions, inner.theta, inner.bounds)
     return taken
+
+
+def prox_step(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
+    """One proximal step from `theta`, W being close to its inverse; gives exact zeros and exactly equal values."""
+    system = task.system
+    upper = system.upper
+    products = system.products_of_members(W[system.diagonal], np.ones(system.n_blocks))
+    curvature = system.weigh(products + W[upper] ** 2)
+    linear = curvature * theta[upper] + system.weigh(W[upper] - system.S[upper])
+    entries = task.penalty.update(curvature, linear, system.entries(task.penalty))
+    diagonal, fused = theta[system.diagonal], FusedDiagonal.of(system, task.penalty)
+    if fused is not None:
+        variance, weight = W[system.diagonal], system.block_weight[system.diagonal_block]
+        slope = weight * (variance - system.optimal_variance(task.diagonal_penalty))
+        diagonal = fused.update(weight * variance**2, weight * variance**2 * diagonal + slope)
+    return system.scatter(entries, diagonal)
 
 
 @dataclass(kw_only=True)
@@ -181,12 +200,12 @@ class LargeColumns(IterativeMethod[SweepState, Candidate]):
 class StoredColumns(LargeColumns[Evaluated]):
     """Sweeps over one large group with stored blocks."""
 
-    def __init__(self, task: SolverTask) -> None:
-        self.task, self.faces = task, uses_faces(task)
+    def __init__(self, task: SolverTask, strong: BoolArray | None = None) -> None:
+        self.task, self.faces, self.strong = task, uses_faces(task), strong
 
     def begin(self, best: BestSoFar) -> ColumnAscent:
         inverse = best.bounds.inverse if self.task.warm and best.bounds.factor.definite.all() else None
-        return ColumnAscent.begin(self.task, best.theta, inverse)
+        return ColumnAscent.begin(self.task, best.theta, inverse, self.strong)
 
     def init(self, best: BestSoFar) -> SweepState:
         state = super().init(best)

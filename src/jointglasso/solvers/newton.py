@@ -1,27 +1,48 @@
-"""Proximal Newton method (QUIC for K classes) on all groups of a system."""
+"""Newton's method on a face of the penalty: support, signs and clusters of equal values fixed.
+
+One iteration at Theta with inverse W:
+
+1. A proximal step with the diagonal of the Hessian as metric identifies the face: exact zeros, signs and clusters. Its
+   non-zero pairs and those of Theta are the working set.
+2. On the face the quadratic model of the likelihood plus the penalty is smooth; conjugate gradients minimise it with
+   products ``W D W``. A result outside the closure of the face is retracted to it: entries that changed sign become
+   zero, clusters that changed order equal. Conjugate gradients continue on the smaller face.
+3. A line search along the direction keeps Theta positive definite and decreases the objective.
+
+A Levenberg-Marquardt term grows while the decrease falls short of the prediction of the model. All groups of a system
+are iterated together, with step length, damping and line search of their own. The duality gap decides convergence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from jointglasso import config
-from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks.diagonal import FusedDiagonal
+from jointglasso.blocks.linalg import Factorization, factorize
+from jointglasso.blocks.system import bincount
 from jointglasso.duality import DualityGap
-from jointglasso.solvers.base import SolverResult, SolverTask
-from jointglasso.solvers.big_newton import solve_big_group
-from jointglasso.solvers.small_groups import extract_group, extract_groups
-
-#: ``improve(theta, bounds, todo, n_iter)``: improves Theta in place on the groups in `todo`, after `n_iter` iterations;
-#: returns the iterations taken and the new bounds.
-Improve = Callable[[FloatArray, DualityGap, BoolArray, int], tuple[int, DualityGap]]
+from jointglasso.solvers.base import (
+    BestSoFar,
+    Evaluated,
+    IterativeMethod,
+    SolverResult,
+    SolverTask,
+    State,
+    bounds_of_diagonal,
+    diagonal_start,
+    run,
+)
+from jointglasso.solvers.face_model import FaceModel
 
 
 @dataclass(frozen=True)
 class Newton:
-    """Proximal Newton method; `solver="auto"` uses it after methods that are faster far from the solution.
+    """Newton's method on the face; `solver="auto"` uses it after methods that are faster far from the solution.
 
     Examples
     --------
@@ -32,82 +53,199 @@ class Newton:
     """
 
     name = "newton"
-    default_max_iter = 1000
+    default_max_iter = 200
     include_isolated = False
     lockstep = False
     bytes_per_entry = 135.0
     requires = frozenset({"newton"})
 
     def solve(self, task: SolverTask) -> SolverResult:
-        """Newton's method on every group whose gap exceeds its limit."""
+        """Iterate on every group whose gap exceeds its limit."""
+        known = task.known if task.absolute else None if task.warm else bounds_of_diagonal(task, task.start)
+        best = BestSoFar(task, bounds=known)
         methods = np.full(task.system.n_groups, "warm start" if task.warm else "start", dtype=object)
-        if task.system.n_groups == 1:
-            theta, bounds, n_iter, stopped_by = solve_big_group(task, task.start.copy())
-            return SolverResult(theta, bounds, n_iter, stopped_by, ["newton"] if n_iter else list(methods))
-
-        def improve(theta: FloatArray, bounds: DualityGap, todo: BoolArray, n_iter: int) -> tuple[int, DualityGap]:
-            methods[todo] = "newton"
-            taken = newton_on_groups(task, theta, todo, task.limits(bounds), task.max_iter - n_iter)
-            return taken, task.bounds(theta, scale_to_feasible=True)
-
-        return improve_to_limits(task, task.start.copy(), methods, improve)
+        n_iter, reason = run(NewtonOnFaces(task, methods), best, task.max_iter)
+        return best.result(n_iter, reason, list(methods))
 
 
-def improve_to_limits(
-    task: SolverTask,
-    theta: FloatArray,
-    methods: FloatArray,
-    improve: Improve,
-    bounds: DualityGap | None = None,
-    max_iter: int | None = None,
-) -> SolverResult:
-    """Improve the groups whose gap exceeds its limit, usually once.
+class NewtonOnFaces(IterativeMethod["NewtonState", Evaluated]):
+    """Newton's method on the groups above their limits, except `excluded` (G,); notes "newton" in `methods` (G,).
 
-    Repeated only if the limits, which are relative to the objective, have decreased with it, and up to `max_iter`
-    iterations (default: the limit of the task).
+    It ends with "work" if the products cost more than `work_limit` times the sum of cubed block sizes.
     """
-    max_iter = task.max_iter if max_iter is None else max_iter
-    if bounds is None:
-        bounds = task.bounds(theta) if task.known is None or not task.absolute else task.known
-    n_iter, before, todo = 0, np.full(task.system.n_groups, np.inf), task.unsolved(bounds)
-    while n_iter < max_iter and (todo & (task.limits(bounds) < before)).any():
-        before = task.limits(bounds)
-        taken, bounds = improve(theta, bounds, todo, n_iter)
-        n_iter += taken
-        todo = task.unsolved(bounds)
-    task.report(bounds.total_objective, bounds.total_gap)
-    stopped_by = "max_iter" if n_iter >= max_iter else "rounding"
-    return SolverResult(theta, bounds, n_iter, stopped_by if todo.any() else "tolerance", list(methods))
+
+    def __init__(
+        self, task: SolverTask, methods: Any, excluded: BoolArray | None = None, work_limit: float = np.inf
+    ) -> None:
+        self.task, self.methods = task, methods
+        self.included = np.ones(task.system.n_groups, dtype=bool) if excluded is None else ~excluded
+        self.max_work = work_limit * float((task.system.size.astype(float) ** 3).sum())
+
+    def init(self, best: BestSoFar) -> NewtonState:
+        state = NewtonState.at(self.task, best.theta, best.bounds)
+        # The limit of an indefinite start is infinite, as its gap.
+        state.restrict(self.included & (best.unsolved | ~np.isfinite(best.bounds.gap)))
+        return state
+
+    def step(self, state: NewtonState) -> NewtonState:
+        self.methods[state.moving] = [
+            "columns, newton" if str(name).startswith("columns") else "newton" for name in self.methods[state.moving]
+        ]
+        state.step()
+        state.n_iter += 1
+        if state.work > self.max_work:
+            state.ended = "work"
+        return state
+
+    def theta(self, state: NewtonState) -> Evaluated:
+        return Evaluated(state.theta, state.bounds, state.factor)
+
+    def gap_check_due(self, state: NewtonState, limit: float) -> bool:
+        return state.gap_check_due()
+
+    def refine(self, state: NewtonState, best: BestSoFar) -> None:
+        """Groups within their limits stop, and move again if the limits have decreased with the objective."""
+        state.bounds = best.last_bounds
+        state.restrict(self.included & self.task.unsolved(state.bounds))
 
 
-def newton_on_groups(
-    task: SolverTask,
-    theta: FloatArray,
-    todo: BoolArray,
-    limits: FloatArray,
-    max_iter: int,
-    *,
-    work_limit: float = np.inf,
-    sweeps: BoolArray | bool = False,
-) -> int:
-    """Newton's method on the groups in `todo`, improving `theta` in place; return the maximal number of iterations.
+@dataclass(kw_only=True)
+class NewtonState(State):
+    """Theta with its factorization; (G,) each: objectives, damping and the decrease that the last step predicted."""
 
-    Small groups are merged into one task, and solved one by one only if their gap remains too large. Groups marked in
-    `sweeps` start with column sweeps; groups that exceed `work_limit` are not finished.
-    """
-    sweeps = np.broadcast_to(sweeps, todo.shape)
-    small = np.flatnonzero(todo & ~sweeps & (task.system.largest_block <= config.LARGE))
-    taken = 0
-    if len(small) > 1:
-        subtask, positions = extract_groups(task, theta, small, limits, max_iter)
-        theta[positions], _, taken, _ = solve_big_group(subtask, subtask.start, work_limit=work_limit)
-        todo = todo & ~(task.bounds(theta).gap <= limits)
-    max_taken = taken
-    for group in np.flatnonzero(todo) if taken < max_iter else ():
-        subtask, positions = extract_group(task, theta, int(group), limits, max_iter - taken)
-        theta[positions], _, n_iter, _ = solve_big_group(
-            subtask, subtask.start, work_limit=work_limit, sweeps=bool(sweeps[group])
-        )
-        max_taken = max(max_taken, taken + n_iter)
-        task.keep(lambda: theta)
-    return max_taken
+    task: SolverTask
+    theta: FloatArray
+    factor: Factorization
+    damping: FloatArray
+    predicted: FloatArray
+    moving: BoolArray
+    """Groups above their gap limit that still improve."""
+    metric_scale: FloatArray
+    """Factor of the metric of proximal steps, such that it majorises the Hessian."""
+    idle: IntArray
+    objectives: FloatArray = field(default_factory=lambda: np.zeros(0))
+    bounds: DualityGap | None = None
+    """Bounds at Theta, if known."""
+    work: float = 0.0
+    """Floating point operations of all products so far."""
+    n_threads: int = 1
+
+    @classmethod
+    def at(cls, task: SolverTask, theta: FloatArray, bounds: DualityGap) -> NewtonState:
+        """State at `theta` with its bounds; a group that is not definite there starts from its diagonal."""
+        system, G, known = task.system, task.system.n_groups, np.isfinite(bounds.gap)
+        factor = bounds.factor if known.all() else factorize(system, theta)
+        if not factor.definite.all():
+            group_definite = bincount(system.block_group, (~factor.definite).astype(float), G) == 0
+            keep = np.repeat(group_definite[system.block_group], system.size**2)
+            theta = np.where(keep, theta, diagonal_start(system, task.penalty, task.diagonal_penalty))
+            factor = factorize(system, theta)
+        n_threads = task.n_threads if len(system.S) >= config.MIN_ENTRIES_FOR_THREADS else 1
+        # Far from the solution, where the gap is not known, the first steps are damped and not checked.
+        state = cls(
+            task=task, theta=theta, factor=factor, damping=np.where(known, 0.0, 0.1),
+            predicted=np.where(known, 0.0, np.inf), moving=np.ones(G, dtype=bool), metric_scale=np.ones(G),
+            idle=np.zeros(G, dtype=np.int64), bounds=bounds if known.all() else None, n_threads=n_threads,
+        )  # fmt: skip
+        state.objectives = state.smooth(theta, factor) + state.penalty_value(theta)
+        state.objective = float(state.objectives.sum())
+        return state
+
+    def restrict(self, groups: BoolArray) -> None:
+        """Move only `groups` (G,), and of them only those that still improve."""
+        self.moving = groups & (self.idle < config.IDLE_STEPS)
+        if not self.moving.any():
+            self.ended = "rounding"
+
+    # Objective
+
+    def smooth(self, theta: FloatArray, factor: Factorization) -> FloatArray:
+        """(G,): likelihood and diagonal penalty; infinite where a block is not definite."""
+        system = self.task.system
+        value = system.block_weight * (system.sum_per_block(system.S * theta) - factor.logdet)
+        value += self.task.diagonal_penalty * bincount(system.diagonal_block, theta[system.diagonal], system.n_blocks)
+        return system.sum_per_group(np.where(factor.definite, value, np.inf))
+
+    def penalty_value(self, theta: FloatArray) -> FloatArray:
+        """(G,): penalty of the pairs, and of a fused diagonal."""
+        system, penalty = self.task.system, self.task.penalty
+        pairs = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
+        fused = FusedDiagonal.of(system, penalty)
+        total = system.sum_pairs_per_group(pairs)
+        return total if fused is None else total + fused.value(theta[system.diagonal])
+
+    def gap_check_due(self) -> bool:
+        """Whether the gap is known, or the decrease that the last step predicted makes one within its limit likely."""
+        if self.bounds is not None or not self.moving.any():
+            return True
+        limits = self.limits
+        # Convergence is quadratic: the gap is about the square of the predicted decrease.
+        due = self.predicted <= np.maximum(config.GAP_CHECK_AFTER * limits, np.sqrt(10.0 * limits * self.task.unit))
+        return bool((due | ~self.moving).all())
+
+    @property
+    def limits(self) -> FloatArray:
+        """(G,): gap limit of each group at the current objective."""
+        return self.task.gap_budget * self.task.allowed_gap(float(self.objectives.sum()))
+
+    # Steps
+
+    def step(self) -> None:
+        """One Newton iteration on the groups that still move."""
+        # Far from the solution of a badly conditioned group values may overflow: the line search rejects such a step.
+        with np.errstate(over="ignore", invalid="ignore"):
+            model = FaceModel(self)
+            direction, predicted = model.minimise()
+            self.work += model.work
+            self.predicted = np.where(self.moving, -predicted, self.predicted)
+            self._line_search(model, direction, predicted)
+        self.bounds, self.objective = None, float(self.objectives.sum())
+
+    def _line_search(self, model: FaceModel, direction: FloatArray, predicted: FloatArray) -> None:
+        """Armijo line search with halved steps in each group; definiteness is tested by Cholesky factors."""
+        system = self.task.system
+        slope = model.sums(model.gradient * direction)
+        slope += model.penalty_value(model.x + direction) - model.penalty_value(model.x)
+        pending = self.moving & (predicted < 0.0)
+        failed = self.moving & ~pending
+        length = np.ones(system.n_groups)
+        theta, inverse, logdet = self.theta, self.factor.inverse, self.factor.logdet.copy()
+        gain = np.zeros(system.n_groups)
+        slack = 1e-13 * (self.task.unit + np.abs(self.objectives))
+        while pending.any():
+            step = np.where(pending, length, 0.0)[model.group] * direction
+            trial = model.moved(step)
+            factor = factorize(system, trial, only=pending[system.block_group])
+            value = model.objective(model.x + step, factor)
+            accepted = pending & (value <= self.objectives + config.ARMIJO * length * slope + slack)
+            if accepted.any():
+                blocks = accepted[system.block_group]
+                if blocks.all():
+                    theta, inverse, logdet = trial, factor.inverse, factor.logdet
+                else:
+                    positions = np.repeat(blocks, system.size**2)
+                    theta, inverse = np.where(positions, trial, theta), np.where(positions, factor.inverse, inverse)
+                    logdet = np.where(blocks, factor.logdet, logdet)
+                gain[accepted] = (self.objectives - value)[accepted]
+                self.objectives = np.where(accepted, value, self.objectives)
+            pending &= ~accepted
+            length[pending] *= 0.5
+            failed |= pending & (length < config.SHORTEST_STEP)
+            pending &= ~failed
+        self.theta = theta
+        self.factor = Factorization(inverse, logdet, np.ones(system.n_blocks, dtype=bool))
+        self._adapt(length, gain, predicted, failed)
+
+    def _adapt(self, length: FloatArray, gain: FloatArray, predicted: FloatArray, failed: BoolArray) -> None:
+        """Adapt the damping to the accuracy of the model; groups without progress in several steps stop."""
+        ratio = gain / np.where(predicted < 0.0, -predicted, 1.0)
+        worse = (length < 1.0) | (ratio < 0.25) | failed
+        better = ~worse & (ratio > 0.7)
+        raised = np.maximum(4.0 * self.damping, 0.1)
+        lowered = np.where(self.damping > 5e-3, self.damping / 5.0, 0.0)
+        tiny = -predicted <= 1e-13 * (self.task.unit + np.abs(self.objectives))
+        self.damping = np.where(worse & ~(tiny & (predicted < 0.0)), raised, np.where(better, lowered, self.damping))
+        # Without a descent direction the damping grows first.
+        no_gain = np.where(predicted < 0.0, gain <= 1e-14 * np.abs(self.objectives), self.damping > config.MAX_DAMPING)
+        self.idle = np.where(self.moving, np.where(no_gain, self.idle + 1, 0), self.idle)
+        self.moving &= self.idle < config.IDLE_STEPS

@@ -18,14 +18,7 @@ def extract_group(
     task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
 ) -> tuple[SolverTask, IntArray | slice]:
     """One group as a separate task with an absolute gap limit, and its positions in flat storage."""
-    return extract_groups(task, theta, np.array([group]), limits, max_iter)
-
-
-def extract_groups(
-    task: SolverTask, theta: FloatArray, groups: IntArray, limits: FloatArray, max_iter: int
-) -> tuple[SolverTask, IntArray | slice]:
-    """Several groups merged into a separate task with an absolute gap limit, and their positions in flat storage."""
-    system, positions = task.system.only_groups(groups)
+    system, positions = task.system.only_group(group)
     report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
 
     def keep(group_theta: Callable[[], FloatArray]) -> None:
@@ -38,7 +31,7 @@ def extract_groups(
 
     start = theta[positions].copy() if isinstance(positions, slice) else theta[positions]
     subtask = replace(
-        task, system=system, start=start, known=None, gap_budget=np.ones(1), tol=float(limits[groups].sum()),
+        task, system=system, start=start, known=None, gap_budget=np.ones(1), tol=float(limits[group]),
         rest=0.0, max_iter=max_iter, absolute=True, report=report, keep=keep,
     )  # fmt: skip
     return subtask, positions

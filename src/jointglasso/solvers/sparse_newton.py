@@ -28,16 +28,21 @@ class SparseFace:
         self.variable: IntArray = group.penalty.face(self.point.theta, entries.entries)[0]
         self.free = np.flatnonzero(self.variable >= 0)
         self.n = int(self.variable.max(initial=-1)) + 1
+        #: Sign relative to the first entry of the cluster: the maximum penalty has clusters of both signs.
+        sign, leader = np.sign(self.point.theta[self.free]), np.zeros(self.n)
+        leader[self.variable[self.free[::-1]]] = sign[::-1]
+        self.sign = sign * leader[self.variable[self.free]]
         #: Diagonal of the Hessian of the likelihood, as a preconditioner.
-        self.metric = np.concatenate([2.0 * self._sums(steps.h), steps.h_diagonal])
+        self.metric = np.concatenate([2.0 * self._sums(self.sign * steps.h[self.free]), steps.h_diagonal])
 
-    def _sums(self, of_entries: FloatArray) -> FloatArray:
-        return np.bincount(self.variable[self.free], of_entries[self.free], self.n).astype(float)
+    def _sums(self, of_free: FloatArray) -> FloatArray:
+        """Derivative by the clusters from that by the free entries."""
+        return np.bincount(self.variable[self.free], self.sign * of_free, self.n).astype(float)
 
     def moved(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Entries and diagonal after a step; entries whose sign would change become zero."""
         theta = self.point.theta.copy()
-        theta[self.free] += step[: self.n][self.variable[self.free]]
+        theta[self.free] += self.sign * step[: self.n][self.variable[self.free]]
         theta[theta * self.point.theta < 0.0] = 0.0
         return theta, self.point.diagonal + step[self.n :]
 
@@ -45,7 +50,7 @@ class SparseFace:
         """Gradient of the objective after a step; None if Theta is then not positive definite."""
         group, entries = self.point.group, self.point.working_set
         theta = self.point.theta.copy()
-        theta[self.free] += step[: self.n][self.variable[self.free]]
+        theta[self.free] += self.sign * step[: self.n][self.variable[self.free]]
         moved = SparsePoint.of(entries, theta, self.point.diagonal + step[self.n :])
         if moved is None:
             return None
@@ -53,7 +58,8 @@ class SparseFace:
         slope = group.penalty.face(theta, entries.entries)[1]
         weight = group.weights[group.member_class]
         diagonal = group.diagonal_penalty - weight * (variance - group.diagonal)
-        return np.concatenate([2.0 * self._sums(slope - entries.weight * (W - entries.S)), diagonal])
+        slope = slope - entries.weight * (W - entries.S)
+        return np.concatenate([2.0 * self._sums(slope[self.free]), diagonal])
 
     def product(self, direction: FloatArray) -> FloatArray | None:
         """Hessian times a direction."""

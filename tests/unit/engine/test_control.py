@@ -243,19 +243,45 @@ def test_asymmetry_is_judged_on_the_scale_of_the_two_variables():
 
 
 @pytest.mark.parametrize(
-    ("holds", "why"),
+    ("solved", "ended", "stop", "max_iter", "why"),
     [
-        ({"solved": True, "stuck": True, "stop": True, "last": True}, "tolerance"),
-        ({"solved": False, "stuck": True, "stop": True, "last": True}, "rounding"),
-        ({"solved": False, "stop": True, "last": True}, "callback"),
-        ({"solved": False, "stop": False, "last": True}, "max_iter"),
-        ({"solved": False, "stop": False, "last": False}, ""),
+        (True, "rounding", True, 0, "tolerance"),
+        (False, "rounding", True, 0, "rounding"),
+        (False, "", True, 0, "callback"),
+        (False, "", False, 0, "max_iter"),
+        (False, "", False, 3, "max_iter"),
     ],
 )
-def test_the_first_reason_to_end_is_told(holds, why):
-    from jointglasso.solvers.base import reason_to_end
+def test_the_first_reason_to_end_is_told(solved, ended, stop, max_iter, why):
+    from jointglasso.solvers.base import IterativeMethod, State, run
 
-    assert reason_to_end(**holds) == why
+    class Method(IterativeMethod):
+        def init(self, best):
+            return State(ended=ended)
+
+        def step(self, state):
+            state.n_iter += 1
+            return state
+
+        def theta(self, state):
+            return state.n_iter
+
+    class Point:
+        objective = gap = limit = 1.0
+
+        def __init__(self):
+            self.solved = solved
+
+        def update(self, candidate):
+            assert candidate <= max_iter
+
+        def report(self, objective, gap):
+            return stop
+
+        def keep(self, candidate):
+            assert not ended
+
+    assert run(Method(), Point(), max_iter) == (max_iter, why)
 
 
 @pytest.mark.parametrize("solver", ["admm", "proximal_gradient", "newton"])

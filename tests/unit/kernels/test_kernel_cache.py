@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jointglasso import warm
-from jointglasso.kernels import column_batches, entries, group_state, jit, small_columns, support_newton
+from jointglasso.kernels import column_batches, entries, face, group_state, jit, small_columns, support_newton
 
 #: Compiles one small kernel, and says where numba keeps it.
 ONE_KERNEL = (
@@ -175,7 +175,7 @@ def test_what_is_compiled_ahead_is_what_problems_need():
         problem()
     kernels = (
         column_batches.sweep_columns, small_columns.ascend_small_groups, entries.update, entries.nearest_subgradient,
-        support_newton.sweep_support, support_newton.sandwiched,
+        support_newton.sweep_support, face.multiply_rows,
     )  # fmt: skip
     needed = [set(kernel.overloads) for kernel in kernels]
     warm._compile_last()

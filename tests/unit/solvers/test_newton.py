@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,48 +10,17 @@ import pytest
 import jointglasso as jgl
 from bank import BANK
 from jointglasso import config
-from jointglasso._threads import Workers, balanced_bounds
+from jointglasso._threads import balanced_bounds
 from jointglasso.blocks import build_system
+from jointglasso.blocks.support import SymmetricSupport, conjugate_gradients
 from jointglasso.engine.task_result import flat_from_precisions
-from jointglasso.kernels import faces, group_pair, group_state
+from jointglasso.kernels import group_pair, group_state
 from jointglasso.kernels.jit import njit
-from jointglasso.kernels.newton_set import mark_active
-from jointglasso.kernels.pair_types import GroupPair, PairClasses, PenaltyWorkspace
-from jointglasso.penalties import UNIFORM
+from jointglasso.kernels.pair_types import Entries, GroupPair, PairClasses, PenaltyWorkspace
 from jointglasso.problem import make_problem
-from jointglasso.screening.rules import partition_by
-from jointglasso.solvers.working_set import HessianProduct, build_working_set, point_of
-
-#: Weights of some pairs: unpenalised, likelier, less likely, and forbidden.
-PAIR_WEIGHTS = {(0, 1): 0.0, (1, 2): 0.3, (2, 5): 4.0, (3, 4): np.inf, (0, 6): np.inf}
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        (0.1, 0.05, 1e-2, None),
-        (0.1, 0.05, 1e-6, None),
-        (0.0, 0.2, 1e-3, None),
-        (0.15, 0.0, 1e-3, None),
-        (0.1, 0.05, 1e-2, PAIR_WEIGHTS),
-        (0.1, 0.05, 1e-3, PAIR_WEIGHTS),
-    ],
-)
-def state(request):
-    """One coupled group of three classes near its optimum, with everything the kernels take."""
-    lambda1, lambda2, tol, pair_weights = request.param
-    rng = np.random.default_rng(5)
-    samples = [rng.standard_normal((40, 7)) + 0.6 * rng.standard_normal((40, 1)) for _ in range(3)]
-    options = {"weights": [1.0, 0.5, 2.0], "pair_weights": pair_weights}
-    problem = make_problem(jgl.SampleCovariance(samples), lambda1, lambda2, **options)
-    partition = partition_by("none", problem.source, problem.penalty, problem.weights)
-    system = build_system(problem.source, partition.class_blocks, problem.weights, problem.pair_weights)
-    rough = jgl.solve(problem.source, lambda1, lambda2, solver="proximal_gradient", tol=tol, **options)
-    theta = flat_from_precisions(system, rough.precision, 7)
-    inverse = np.concatenate([np.linalg.inv(T.toarray()).ravel() for T in rough.precision])
-    return SimpleNamespace(
-        system=system, theta=theta, W=inverse, penalties=(problem.penalty.pair, problem.diagonal_penalty)
-    )
+from jointglasso.screening import Partition
+from jointglasso.solvers.base import BestSoFar, SolverTask, run
+from jointglasso.solvers.newton import NewtonOnFaces
 
 
 @njit
@@ -127,88 +95,10 @@ def test_big_group_solver_agrees_with_the_small_one(problem, solver, screening, 
         assert abs(one - other).max() <= 1e-2 * abs(other).max()
 
 
-def working_set(state):
-    s = state.system
-    mark = np.empty(s.n_pairs, dtype=bool)
-    point = point_of(s, state.W, state.theta)
-    mark_active(0, s.n_pairs, point, state.penalties[0], mark)
-    return build_working_set(s, mark, point, state.penalties[0])
-
-
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_hessian_product_is_weighted_w_d_w_on_the_unknowns(state, n_threads):
-    s, working = state.system, working_set(state)
-    rng = np.random.default_rng(2)
-    d = 1e5 * rng.standard_normal(len(working.position))
-    D = np.zeros_like(state.theta)
-    D[working.position] = d
-    D[working.mirror] = d[: working.n_entries]
-    product = HessianProduct(working, state.W, Workers(n_threads))(d)
-    expected = np.empty_like(D)
-    for block in range(s.n_blocks):
-        piece = slice(s.offset[block], s.offset[block + 1])
-        change, W = (flat[piece].reshape(7, 7) for flat in (D, state.W))
-        expected[piece] = (s.block_weight[block] * (W @ change @ W)).ravel()
-    np.testing.assert_allclose(product, expected[working.position], atol=2e-6 * np.abs(expected).max())
-
-
-def test_working_set_factors_and_inverts_theta(state):
-    s, working = state.system, working_set(state)
-    W = np.zeros_like(state.W)
-    workers = Workers(2)
-    dense, logdet = working.cholesky(state.theta[working.position], workers)
-    working.invert_into(dense, W, workers)
-    variance = s.S[s.diagonal] + state.penalties[1] / s.block_weight[s.diagonal_block]
-    W[s.diagonal[working.isolated]] = variance[working.isolated]
-    np.testing.assert_allclose(W, state.W, rtol=1e-9, atol=1e-9)
-    for block in range(s.n_blocks):
-        piece = slice(s.offset[block], s.offset[block + 1])
-        assert logdet[block] <= np.linalg.slogdet(state.theta[piece].reshape(7, 7))[1] + 1e-9 or len(working.isolated)
-
-
 def test_balanced_bounds_cover_all_tasks_in_order():
     cost = np.array([5.0, 1.0, 1.0, 1.0, 1.0, 1.0])
     assert balanced_bounds(cost, 2).tolist() == [0, 1, 6]
     assert balanced_bounds(cost, 1).tolist() == [0, 6]
-
-
-@pytest.mark.parametrize("factor", [UNIFORM, np.array([0.5, 1.5])], ids=["uniform", "weights"])
-def test_faces_agree_with_plain_formulas(factor):
-    start, base1, base2 = np.array([0, 2, 3]), 0.3, 0.4
-    penalty, v = GroupPair(base1, base2), factor if len(factor) else np.ones(2)
-    lambda1, lambda2 = np.append(base1 * v[[0, 0, 1]], 0.0), np.append(base2 * v[[0, 0, 1]], 0.0)
-    x = np.array([0.5, -1.0, 0.0, 2.0])  # two pairs, one diagonal entry
-    gradient, curvature = np.array([0.1, 0.2, -2.0, 0.3]), np.array([1.0, 2.0, 4.0, 1.0])
-    face = faces.enter_face(start, factor, x, gradient, curvature, penalty)
-    norm = np.hypot(0.5, 1.0)
-    np.testing.assert_allclose(face[1, :3], [1.0, -1.0, 1.0])
-    np.testing.assert_allclose(face[2, :3], [0.5 / norm, -1.0 / norm, 1.0])
-    entering = (2.0 - lambda1[2] - lambda2[2]) / 4.0  # the zero pair enters at its own minimiser
-    np.testing.assert_allclose(face[3, :3], lambda2[:3] / [norm, norm, entering])
-    slope = gradient + lambda1 * face[1] + lambda2 * face[2] + np.array([0, 0, 0, 0.7])
-    np.testing.assert_allclose(faces.face_residual(start, factor, gradient, penalty, 0.7, face), -slope)
-    assert faces.inner(3, x, x) == pytest.approx(2 * (0.25 + 1.0) + 4.0)
-    expected = 2 * v[0] * (0.3 * 1.5 + 0.4 * norm) + 1.4
-    assert faces.penalty_of(start, factor, x, penalty, 0.7) == pytest.approx(expected)
-    curve = lambda2[0] / norm
-    along = (0.5 - 1.0) / norm
-    expected = [curve * (1 - 0.5 / norm * along), curve * (1 + 1.0 / norm * along), 0.0, 0.0]
-    np.testing.assert_allclose(faces.add_group_curvature(start, face, np.ones(4), np.zeros(4)), expected, atol=1e-15)
-    moved, crossed = faces.step_on_face(3, x, np.array([-0.7, -1.0, 0.2, -0.5]), face)
-    assert crossed == 1 and moved.tolist() == [0.0, -2.0, 0.2, 1.5] and face[0, 0] == 0.0
-    faces.update_face(start, factor, moved, penalty, face)
-    np.testing.assert_allclose(face[2, :3], [0.0, -1.0, 1.0])
-    end = np.array([0, 0, 0])
-    w = np.array([0.1, 0.2, 0.3, 2.0])
-    np.testing.assert_allclose(faces.curvature_of(np.ones(4), end, end, w), [0.01 + 4.0, 0.04 + 4.0, 0.09 + 4.0, 4.0])
-
-
-def test_unpenalised_entries_cross_zero_on_a_face():
-    start, x = np.array([0, 1, 2]), np.array([0.5, 0.5])
-    face = faces.enter_face(start, np.array([0.0, 1.0]), x, np.zeros(2), np.ones(2), GroupPair(0.1, 0.1))
-    assert face[1].tolist() == [0.0, 1.0] and face[3, 0] == 0.0
-    moved, crossed = faces.step_on_face(2, x, np.array([-1.0, -1.0]), face)
-    assert moved.tolist() == [-0.5, 0.0] and crossed == 1
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -294,19 +184,274 @@ def test_many_small_groups_on_threads_give_the_same_as_on_one(monkeypatch):
         assert (a != b).nnz == 0
 
 
-def test_groups_that_newton_does_not_solve_together_are_solved_one_by_one(monkeypatch):
-    from jointglasso.solvers import newton
+# Products and linear systems on a support
 
-    real, sizes = newton.solve_big_group, []
 
-    def stuck_at_first(task, start, **options):
-        sizes.append(len(task.system.members))
-        if len(sizes) == 1:
-            return start, task.bounds(start), 1, "rounding"
-        return real(task, start, **options)
+def blocks_and_support(density, rng, sizes=(3, 7, 40)):
+    """Covariance-like blocks in flat storage, and a random support with all diagonal entries."""
+    W, row, column, first = [], [], [], 0
+    for b in sizes:
+        W.append(np.cov(rng.standard_normal((b, 3 * b)) + rng.standard_normal(3 * b)).ravel())
+        i, j = np.nonzero(np.triu(rng.random((b, b)) < density, 1))
+        row += [first + np.append(i, np.arange(b))]
+        column += [first + np.append(j, np.arange(b))]
+        first += b
+    size = np.array(sizes)
+    offset = np.concatenate([[0], np.cumsum(size**2)])
+    return np.concatenate(W), offset, size, np.concatenate(row), np.concatenate(column)
 
-    monkeypatch.setattr(newton, "solve_big_group", stuck_at_first)
-    S = np.kron(np.eye(3), np.array([[1.0, 0.6], [0.6, 1.0]]))[None]
-    solution = jgl.solve(S, 0.1, 0.0, solver="newton")
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+@pytest.mark.parametrize("density", [0.02, 0.9])
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+def test_product_is_w_d_w_on_the_support(precision, density, n_threads):
+    rng = np.random.default_rng(1)
+    W, offset, size, row, column = blocks_and_support(density, rng)
+    support = SymmetricSupport(offset, size, row, column, n_threads)
+    d, wanted = 1e5 * rng.standard_normal(len(row)), rng.random(len(row)) < 0.8
+    product = support.product(W.astype(precision), d, wanted)
+    first = np.concatenate([[0], np.cumsum(size)])
+    for block, b in enumerate(size):
+        mask = (row >= first[block]) & (row < first[block + 1])
+        i, j = row[mask] - first[block], column[mask] - first[block]
+        D, matrix = np.zeros((b, b)), W[offset[block] : offset[block + 1]].reshape(b, b)
+        D[i, j] = D[j, i] = d[mask]
+        expected = np.where(wanted[mask], (matrix @ D @ matrix)[i, j], 0.0)
+        tolerance = 1e-5 if precision == np.float32 else 1e-12
+        np.testing.assert_allclose(product[mask], expected, atol=tolerance * np.abs(expected).max())
+        hessian_diagonal = support.diagonal(W)[mask]
+        np.testing.assert_allclose(
+            hessian_diagonal, matrix[i, i] * matrix[j, j] + (i != j) * matrix[i, j] ** 2, rtol=1e-13
+        )
+
+
+def test_dense_supports_use_dense_products():
+    rng = np.random.default_rng(1)
+    assert not SymmetricSupport(*blocks_and_support(0.02, rng)[1:]).is_dense
+    assert SymmetricSupport(*blocks_and_support(0.9, rng)[1:]).is_dense
+
+
+def test_conjugate_gradients_solve_independent_groups_at_a_time():
+    rng = np.random.default_rng(2)
+    A = [np.cov(rng.standard_normal((b, 4 * b))) for b in (1, 5, 9)]
+    group = np.repeat(np.arange(3), (1, 5, 9))
+    matrix = np.zeros((15, 15))
+    for number, block in enumerate(A):
+        matrix[np.ix_(group == number, group == number)] = block
+    target = rng.standard_normal(15) * np.array([1e-9, 1e-8, 1e-7])[group]  # the forcing term ends larger ones early
+    x, steps = conjugate_gradients(
+        lambda v: matrix @ v, lambda r: r / np.diagonal(matrix), target,
+        lambda v: np.bincount(group, v, minlength=3), lambda length: length[group], np.zeros(3), 40,
+    )  # fmt: skip
+    assert steps < 40
+    np.testing.assert_allclose(x, np.linalg.solve(matrix, target), rtol=1e-6)
+
+
+# Faces of every penalty
+
+PENALTIES = ("group", "maximum", "fused", "chain", "graph", "laplacian")
+RING = {(0, 1): 1.0, (1, 2): 2.0, (2, 3): 1.0, (0, 3): 0.5}
+
+
+def penalty_of(name, lambda1=0.3, lambda2=0.2):
+    options = {"class_graph": RING} if name == "graph" else {}
+    S = np.stack([np.eye(2)] * 4)
+    return make_problem(S, lambda1, lambda2, penalty=name, **options).penalty
+
+
+def random_faces(penalty, rng, n_pairs=200):
+    """Values on a coarse grid, with zeros, equal values, and values of equal size and opposite sign."""
+    values = 0.5 * rng.integers(-2, 3, (n_pairs, 4)).astype(float)
+    flat, entries = penalty.as_entries(values, rng.choice([0.5, 1.0, 2.0], n_pairs))
+    return flat, entries
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_gradient_and_hessian_on_a_face_are_derivatives_of_the_value(name):
+    rng, penalty = np.random.default_rng(3), penalty_of(name)
+    theta, entries = random_faces(penalty, rng)
+    cluster, gradient = penalty.face(theta, entries)
+    z = rng.standard_normal(cluster.max() + 1)
+    signs = np.zeros(cluster.max() + 1)
+    signs[cluster[::-1]] = np.sign(theta[::-1])
+    # Only the maximum penalty has clusters of both signs.
+    step = np.where(cluster >= 0, np.sign(theta) * signs[cluster] * z[cluster], 0.0)
+    h = 1e-6
+    upper, lower = (penalty.value(theta + s * step, entries) for s in (h, -h))
+    per_pair = np.add.reduceat(gradient * step, entries.start[:-1])
+    np.testing.assert_allclose((upper - lower) / (2 * h), per_pair, atol=1e-7)
+    hvp = penalty.hvp(theta, step, entries)
+    above, below = (penalty.face(theta + s * step, entries)[1] for s in (h, -h))
+    difference = np.where(theta != 0.0, (above - below) / (2 * h), 0.0)
+    np.testing.assert_allclose(hvp, difference, atol=1e-6 * max(1.0, np.abs(hvp).max()))
+
+
+@pytest.mark.parametrize("name", ["group", "laplacian"])
+def test_diagonal_of_the_hessian(name):
+    rng, penalty = np.random.default_rng(4), penalty_of(name)
+    theta, entries = random_faces(penalty, rng, 20)
+    diagonal = penalty.hessian_diagonal(theta, entries)
+    for e in range(len(theta)):
+        unit = np.zeros(len(theta))
+        unit[e] = 1.0
+        assert diagonal[e] == pytest.approx(penalty.hvp(theta, unit, entries)[e])
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_retracted_points_have_the_signs_and_the_order_of_the_face(name):
+    rng, penalty = np.random.default_rng(5), penalty_of(name)
+    theta, entries = random_faces(penalty, rng)
+    cluster, _ = penalty.face(theta, entries)
+    signs = np.zeros(cluster.max() + 1)
+    signs[cluster[::-1]] = np.sign(theta[::-1])
+    z = 1.5 * rng.standard_normal(cluster.max() + 1)
+    trial = np.where(cluster >= 0, theta + np.sign(theta) * signs[cluster] * z[cluster], 0.0)
+    new = penalty.retract(theta, trial, entries).reshape(-1, 4)
+    old, trial = theta.reshape(-1, 4), trial.reshape(-1, 4)
+    assert (new * old >= 0.0).all()
+    assert not new[old == 0.0].any()
+    for k, m in penalty.fused_class_pairs:
+        assert ((old[:, k] - old[:, m]) * (new[:, k] - new[:, m]) >= 0.0).all()
+        assert (new[:, k] == new[:, m])[(old[:, k] == old[:, m])].all() or name == "graph"
+    if name == "maximum":
+        top = np.abs(old) == np.abs(old).max(axis=1, keepdims=True)
+        largest = np.broadcast_to(np.abs(new).max(axis=1, keepdims=True), new.shape)
+        np.testing.assert_array_equal(np.abs(new)[top], largest[top])
+    inside = (trial * old >= 0.0).all(axis=1)
+    for k, m in penalty.fused_class_pairs:
+        inside &= (old[:, k] - old[:, m]) * (trial[:, k] - trial[:, m]) >= 0.0
+    if name == "maximum":
+        inside &= np.where(top, np.abs(trial), np.inf).min(axis=1) >= np.where(top, 0.0, np.abs(trial)).max(axis=1)
+    assert inside.any()
+    np.testing.assert_array_equal(new[inside], trial[inside])
+
+
+def test_unpenalised_entries_may_change_their_sign():
+    penalty = penalty_of("group")
+    entries = Entries(np.array([0, 1, 2]), np.empty(0, dtype=np.int64), np.array([0.0, 1.0]), 1)
+    moved = penalty.retract(np.array([0.5, 0.5]), np.array([-0.5, -0.5]), entries)
+    assert moved.tolist() == [-0.5, 0.0]
+
+
+# The method
+
+
+def correlations(p, n_classes, n_samples=60, factor=0.0):
+    """Sparsely mixed variables, with a common factor of the given strength."""
+    rng = np.random.default_rng(1)
+    mixing = np.eye(p) + 0.5 * (rng.random((p, p)) < 1.5 / p)
+    samples = rng.standard_normal((n_classes, n_samples, p)) @ mixing
+    samples += factor * rng.standard_normal((n_classes, n_samples, 1))
+    return np.array([np.corrcoef(X.T) for X in samples])
+
+
+CASES = {
+    "plain": {},
+    "free diagonal": {"penalize_diagonal": False},
+    "weights": {"weights": [0.5, 2.0, 1.0, 1.0]},
+    "pair weights": {"pair_weights": {(0, 1): 0.0, (1, 2): 0.3, (2, 5): 4.0, (3, 4): np.inf, (0, 6): np.inf}},
+}
+
+
+@pytest.mark.parametrize("factor", [0.0, 1.0], ids=["sparse", "common factor"])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_newton_agrees_with_admm_for_every_penalty(penalty, case, factor):
+    S = correlations(16, 4, 40, factor)
+    options = {"penalty": penalty, "tol": 1e-9, "screening": "none", **CASES[case]}
+    if penalty == "graph":
+        options["class_graph"] = RING
+    newton = jgl.solve(S, 0.12, 0.06, solver="newton", **options)
+    admm = jgl.solve(S, 0.12, 0.06, solver="admm", **options)
+    assert newton.status.converged and newton.methods == {"newton": 1}
+    assert abs(newton.objective - admm.objective) <= newton.certificate.gap + admm.certificate.gap + 1e-12
+    assert newton.n_iter <= 30
+    for one, other in zip(newton.precision, admm.precision, strict=True):
+        assert abs(one - other).max() <= 2e-3 * abs(other).max()
+
+
+@pytest.mark.parametrize("penalty", ["fused", "chain"])
+def test_newton_takes_a_fused_diagonal(penalty):
+    S = correlations(12, 3, 40, 1.0) * np.linspace(0.5, 2.0, 12)[:, None] * np.linspace(0.5, 2.0, 12)
+    options = {"penalty": penalty, "fuse_diagonal": True, "tol": 1e-9}
+    newton = jgl.solve(S, 0.1, 0.1, solver="newton", **options)
+    assert newton.status.converged
+    assert newton.objective == pytest.approx(jgl.solve(S, 0.1, 0.1, solver="admm", **options).objective, rel=2e-9)
+    diagonals = np.array([Theta.diagonal() for Theta in newton.precision])
+    assert (diagonals[0] == diagonals[1]).any()
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_newton_finds_ties_of_equal_classes_and_equal_variables(penalty):
+    """Classes with the same covariances have the same solution; exchangeable variables have equal entries."""
+    S = np.full((6, 6), 0.5) + 0.5 * np.eye(6)
+    options = {"class_graph": {(0, 1): 1.0, (1, 2): 1.0}} if penalty == "graph" else {}
+    solution = jgl.solve(np.stack([S] * 3), 0.1, 0.05, penalty=penalty, solver="newton", tol=1e-11, **options)
     assert solution.status.converged
-    assert sizes == [6, 2, 2, 2]
+    for Theta in solution.precision:
+        off = Theta.toarray()[np.triu_indices(6, 1)]
+        np.testing.assert_allclose(off, off[0], rtol=1e-4)
+        np.testing.assert_allclose(Theta.toarray(), solution.precision[0].toarray(), rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_a_few_steps_square_the_gap_away(penalty):
+    S = correlations(40, 4)
+    options = {"penalty": penalty, "penalize_diagonal": False}
+    if penalty == "graph":
+        options["class_graph"] = RING
+    problem = make_problem(S, 0.15, 0.05, **options)
+    rough = jgl.solve(S, 0.15, 0.05, tol=1e-1, max_iter=1, screening="none", **options)
+    system = build_system(problem.source, Partition.single_block(4, 40).class_blocks, problem.weights)
+    theta = flat_from_precisions(system, rough.precision, 40)
+    task = SolverTask(system, problem.penalty, 0.0, np.ones(1), 1e-11, 0.0, 100, theta, warm=True)
+    best = BestSoFar(task)
+    assert best.gap > 1e-5
+    taken, reason = run(NewtonOnFaces(task, np.array([""], dtype=object)), best, 8)
+    assert reason == "tolerance" and best.gap < 1e-9 and taken <= 7
+    tight = jgl.solve(S, 0.15, 0.05, tol=1e-12, **options)
+    expected = flat_from_precisions(system, tight.precision, 40)
+    assert best.theta == pytest.approx(expected, abs=1e-4)
+    assert ((best.theta == 0.0) == (expected == 0.0)).all()
+
+
+def test_big_groups_of_a_fused_penalty_need_no_other_method():
+    S = correlations(270, 2, 100)
+    solution = jgl.solve(S, 0.14, 0.05, penalty="fused", penalize_diagonal=False)
+    assert solution.partition.largest > 256
+    assert "admm" not in solution.methods
+    assert solution.status.converged
+
+
+@pytest.mark.parametrize("penalty", ["group", "fused"])
+def test_many_groups_are_iterated_together(penalty):
+    blocks = [correlations(p, 2, 30)[:, :p, :p] for p in (4, 8, 12)]
+    S = np.zeros((2, 24, 24))
+    for block, first in zip(blocks, (0, 4, 12), strict=True):
+        S[:, first : first + block.shape[1], first : first + block.shape[1]] = block
+    together = jgl.solve(S, 0.1, 0.05, penalty=penalty, solver="newton", tol=1e-9)
+    alone = sum(jgl.solve(b, 0.1, 0.05, penalty=penalty, solver="newton", tol=1e-9).objective for b in blocks)
+    assert together.status.converged and together.objective == pytest.approx(alone, rel=2e-9)
+
+
+def test_a_start_that_is_not_definite_is_replaced():
+    S = correlations(10, 2)
+    problem = make_problem(S, 0.1, 0.05)
+    system = build_system(problem.source, Partition.single_block(2, 10).class_blocks, problem.weights)
+    theta = np.tile(np.full((10, 10), 1.0).ravel(), 2)
+    task = SolverTask(system, problem.penalty, problem.diagonal_penalty, np.ones(1), 1e-8, 0.0, 100, theta)
+    best = BestSoFar(task)
+    _, reason = run(NewtonOnFaces(task, np.array([""], dtype=object)), best, 50)
+    assert reason == "tolerance" and best.gap <= 1e-8 * best.objective
+
+
+def test_newton_stops_at_its_work_limit():
+    source = one_factor(60, 1.5)
+    problem = make_problem(source, 0.2, 0.05)
+    system = build_system(problem.source, Partition.single_block(2, 60).class_blocks, problem.weights)
+    start = np.zeros(len(system.S))
+    start[system.diagonal] = 1.0
+    task = SolverTask(system, problem.penalty, problem.diagonal_penalty, np.ones(1), 1e-9, 0.0, 100, start)
+    method = NewtonOnFaces(task, np.array([""], dtype=object), work_limit=1.0)
+    taken, reason = run(method, BestSoFar(task), 50)
+    assert reason == "work" and taken < 10
