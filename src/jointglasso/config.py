@@ -31,9 +31,9 @@ TILE = 512
 #: Pairs per batch of exact covariances, small enough for the gathered samples to stay in cache.
 CANDIDATES = 20_000
 
-#: Multiplications above which a scan is distributed to remote workers, which must receive the samples first; and
-#: multiplications per task, about a second on one core.
-MIN_SCAN_FOR_REMOTE, REMOTE_SCAN_COST = 2e11, 4e10
+#: Multiplications per task of a scan on remote workers, about a second on one core; a scan of fewer than five tasks
+#: is not distributed, because workers must receive the samples first.
+REMOTE_SCAN_COST = 4e10
 
 # --- Sparse storage (blocks/sparse_factor.py, engine/solve_sparse_task.py) ---
 
@@ -57,20 +57,14 @@ BATCH_ENTRIES, BATCH_COST = 2**22, 2e6
 #: Solved blocks are cached up to this many bytes in all.
 CACHED_BYTES = 1e9
 
-#: Bytes below which the memory check is skipped; it costs as much as a small solve.
-MEMORY_CHECK_BYTES = 2.0**26
-
 # --- Which method (solvers/auto.py) ---
 
-#: Sweeps over small groups per call; the same for fusion penalties, which cost more per pair; maximal sweeps over a
-#: large group for these.
-FEW_SWEEPS, COMPARING_SWEEPS, COMPARING_MOST = 25, 40, 80
+#: Sweeps over small groups per call; the same for fusion penalties, which cost more per pair, and half of the maximal
+#: sweeps over a large group for these.
+FEW_SWEEPS, COMPARING_SWEEPS = 25, 40
 
 #: Target gaps of successive rounds of sweeps over small groups, in units of the gap limit.
 REFINE_FACTORS = (1.0, 1e-2, 1e-5)
-
-#: Relative change of W in a sweep at the level of single precision rounding: the sweeps have converged.
-ROUNDING_CHANGE = 2e-6
 
 #: A group is dense if this fraction of its pairs is strong.
 DENSE_FRACTION = 0.8
@@ -85,22 +79,14 @@ ADMM_WORK = 1200.0
 #: With tolerances ten times as large, three times as many sweeps are needed.
 COLUMN_PRECISION = (1e-2, 0.1)
 
-#: Expected relative change of W in the first sweep from a warm start.
-WARM_CHANGE = 0.03
-
 #: Smallest and largest number of columns of a batch.
 BATCH_FEWEST, BATCH_MOST = 32, 256
-
-#: Sweeps in batches have stalled if the estimated gap exceeds this fraction of the previous one while the change of W
-#: is below the second value (conflicting pairs inside a batch).
-STALLED, NEAR_CHANGE = 0.5, 1e-3
 
 #: Multiplications per block entry in a sweep; multiplications of a factorisation in the time of one of a sweep.
 SWEEP_WORK, FACTOR_WORK = 10.0, 15.0
 
-#: Fraction of the gap estimate at the last gap check at which the next one is made; fraction of the gap limit at which
-#: the first one is made for fusion penalties.
-NEXT_GAP_CHECK, FIRST_GAP_CHECK = 0.7, 0.5
+#: Fraction of the gap estimate at the last gap check at which the next one is made.
+NEXT_GAP_CHECK = 0.7
 
 #: Rows of covariances per read; entries of a class per row block of the dual point.
 ROWS_AT_ONCE, DUAL_ROWS = 256, 2e6
@@ -117,18 +103,5 @@ FACE_STEPS, FORCING = 200, 1e-3
 #: Pairs that may enter the working set in an iteration, in units of the pairs that are in it.
 GROWTH = 8.0
 
-#: Armijo constant of the line search, and its shortest step.
-ARMIJO, SHORTEST_STEP = 1e-3, 1e-8
-
-#: Iterations without progress after which a group stops at rounding, and the largest damping.
-IDLE_STEPS, MAX_DAMPING = 3, 1e6
-
-#: The gap is checked once the predicted decrease is at most this multiple of its limit.
-GAP_CHECK_AFTER = 100.0
-
-#: Block size up to which Hessian products are in double precision, and inverse density of a support from which on dense
-#: products take less time.
-DOUBLE_PRECISION_BLOCK, DENSE_SUPPORT = 128, 4.0
-
-#: Norm of R Theta below which its square bounds the gap of a block above LARGE to within a sixth.
-NEAR_IF_BIG = 0.2
+#: Inverse density of a support from which on dense Hessian products take less time.
+DENSE_SUPPORT = 4.0

@@ -32,8 +32,8 @@ from jointglasso.blocks.system import BlockSystem, bincount
 from jointglasso.penalties import PairPenalty
 
 #: Norm of R Theta below which its square bounds the gap to within a percent; above it a second factorisation is used.
-#: Blocks above `config.LARGE`, where that is expensive, use `config.NEAR_IF_BIG`, with a bound to within a sixth.
-_NEAR = 0.01
+#: Blocks above `config.LARGE`, where that is expensive, use `_NEAR_IF_BIG`, with a bound to within a sixth.
+_NEAR, _NEAR_IF_BIG = 0.01, 0.2
 
 #: Time of a multiplication in a dense product relative to one in a sparse product; largest block that compiled code
 #: multiplies if R is sparse.
@@ -43,7 +43,7 @@ _DENSE_ADVANTAGE, _MEDIUM_PRODUCT = 0.01, 512
 EDGE_GAP = 0.5
 
 #: Largest norm of R Theta at which the quadratic bound on the gap is used, over all block sizes.
-LARGEST_NEAR = max(_NEAR, config.NEAR_IF_BIG)
+LARGEST_NEAR = max(_NEAR, _NEAR_IF_BIG)
 
 #: Relative rounding error of a subgradient, in units of the numbers it is the difference of.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -363,7 +363,7 @@ def _block_gaps(
 
 def _quadratic_norm(system: BlockSystem) -> FloatArray:
     """(B,): norm of R Theta below which `gap_of_squares` bounds the gap of a block."""
-    return np.where(system.size > config.LARGE, config.NEAR_IF_BIG, _NEAR)
+    return np.where(system.size > config.LARGE, _NEAR_IF_BIG, _NEAR)
 
 
 def small_gap_threshold(system: BlockSystem) -> FloatArray:

@@ -12,7 +12,7 @@ from jointglasso import config
 from jointglasso.blocks.big_group import entries_in_classes
 from jointglasso.duality import gap_radii
 from jointglasso.engine import execute, solve_big_task
-from jointglasso.solvers import big_sweeps
+from jointglasso.solvers import big_sweeps, column_sweeps
 
 
 def correlated(n_classes=3, p=60, n=40, seed=0, strength=0.6):
@@ -282,7 +282,7 @@ def test_what_does_not_fit_as_blocks_fits_so(monkeypatch):
 
 
 def test_newton_takes_over_where_sweeps_stall(monkeypatch, small_is_big):
-    monkeypatch.setattr(config, "ROUNDING_CHANGE", 0.5)
+    monkeypatch.setattr(column_sweeps, "_ROUNDING_CHANGE", 0.5)
     S = jgl.SampleCovariance(correlated(p=300, n=100), scale="correlation")
     solution = jgl.solve(S, 0.3, 0.1, tol=1e-9, screening="none")
     assert solution.status and "columns" not in solution.methods

@@ -46,6 +46,9 @@ from jointglasso.solvers import GroupSolver
 #: have fifty to a hundred non-zeros independently of its size. They enter the estimate only.
 _FACTORIZATIONS, _DENSE_FACTORIZATIONS = 60.0, 8e4
 
+#: Bytes below which the memory check is skipped; it costs as much as a small solve.
+_CHECKED_BYTES = 2.0**26
+
 #: Typical sweeps and gap checks of a group solved by column sweeps (docs/performance.md).
 _SWEEPS, _GAP_CHECKS = 10.0, 3.0
 
@@ -244,7 +247,7 @@ def check_memory(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     sparse = sparse_costs(problem, method.name, blocks, screen.scanned)
     chosen = _faster_if_sparse(problem, screen, blocks, method, sparse)
     memory = np.where(chosen, sparse.memory, group_memory(blocks, method, dense=True))
-    small = memory.sum() + overhead < config.MEMORY_CHECK_BYTES and not chosen.any()
+    small = memory.sum() + overhead < _CHECKED_BYTES and not chosen.any()
     budget = available_memory() if options.max_memory is None and not small else options.max_memory
     if budget is None:
         return MemoryPlan(n_jobs, sparse=chosen)

@@ -206,7 +206,7 @@ def tile_ranges(source: Any) -> list[tuple[int, int]]:
     n_rows = -(-source.n_variables // config.TILE)
     n_tiles = n_rows * (n_rows + 1) // 2
     each = float(config.TILE) ** 2 * sum(source.unit_vectors(k).shape[1] for k in range(source.n_classes))
-    if source.device != "cpu" or each * n_tiles < config.MIN_SCAN_FOR_REMOTE:
+    if source.device != "cpu" or each * n_tiles < 5.0 * config.REMOTE_SCAN_COST:
         return []
     step = max(1, int(config.REMOTE_SCAN_COST / each))
     return [(first, min(first + step, n_tiles)) for first in range(0, n_tiles, step)]

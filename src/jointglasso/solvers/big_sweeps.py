@@ -21,7 +21,7 @@ from jointglasso.duality import EDGE_GAP
 from jointglasso.kernels.pair_types import DualState
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.solvers.base import Report, run
-from jointglasso.solvers.column_ascent import ColumnAscent
+from jointglasso.solvers.column_ascent import NEAR_CHANGE, WARM_CHANGE, ColumnAscent
 from jointglasso.solvers.column_order import Permutation, as_columns
 from jointglasso.solvers.column_sweeps import LargeColumns, SweepState
 from jointglasso.solvers.dual_point import DualPoint, mirror, rows_per_pass
@@ -181,13 +181,13 @@ def _start_ascent(task: BigTask, warm: DualPoint | None) -> ColumnAscent:
     no_pairs = np.empty(0, dtype=np.int64)
     start = GroupSupport(no_pairs, no_pairs, np.empty((0, group.n_classes)), 1.0 / variance)
     if task.start is not None and task.W is not None:
-        start, W, conflicts, change = task.start, task.W, (task.start.i, task.start.j), config.NEAR_CHANGE
+        start, W, conflicts, change = task.start, task.W, (task.start.i, task.start.j), NEAR_CHANGE
     elif warm is not None and np.isfinite(warm.gap):
         start, W, conflicts, change = (
             warm.theta_support,
             warm.W,
             (warm.theta_support.i, warm.theta_support.j),
-            config.WARM_CHANGE,
+            WARM_CHANGE,
         )
         for block in range(len(group.size)):
             dual = warm.dense_dual(block)

@@ -33,6 +33,13 @@ from jointglasso.solvers.column_order import ClassBlocksInStorage, Permutation, 
 #: the variables are coloured again.
 _BATCH_PART, _RECOLOUR = 40, 1.5
 
+#: Expected relative change of W in the first sweep from a warm start.
+WARM_CHANGE = 0.03
+
+#: Sweeps in batches have stalled if the estimated gap exceeds this fraction of the previous one while the change of W
+#: is below the second value (conflicting pairs inside a batch).
+_STALLED, NEAR_CHANGE = 0.5, 1e-3
+
 
 def next_gap_check(gap_estimate: float, limit: float, gap: float) -> float:
     """Gap estimate at which to make the next gap check, from estimate and gap of the last check."""
@@ -114,7 +121,7 @@ class ColumnAscent:
         blocks = system.compiled
         return cls.over(
             system, task.penalty, local, ascent, (blocks.S.astype(np.float32), blocks.factor), (r, s),
-            1.0 if inverse is None else config.WARM_CHANGE,
+            1.0 if inverse is None else WARM_CHANGE,
             task.n_threads if len(system.S) >= config.MIN_ENTRIES_FOR_THREADS else 1,
         )  # fmt: skip
 
@@ -205,7 +212,7 @@ class ColumnAscent:
         self.ascent = DualState(self.ascent.W, self.ascent.precision, columns)
         before = self.gap_estimate
         self.change, self.gap_estimate = float(sums[0] / sums[1]) if sums[1] != 0.0 else 0.0, float(sums[2])
-        little_gain = self.change < config.NEAR_CHANGE and self.gap_estimate > config.STALLED * before
+        little_gain = self.change < NEAR_CHANGE and self.gap_estimate > _STALLED * before
         self.stalled = not self.stalled and little_gain
         return self.change
 

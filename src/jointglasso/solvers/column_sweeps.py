@@ -31,6 +31,12 @@ _IDLE_GAP_CHECKS, _FAR_GAP, _TINY_STEPS = 4, 100.0, 6
 #: classes: 0.75 of the time).
 _FIRST_REFINE_FACTOR, _FIRST_REFINE_GAP = 1e-2, 1e-8
 
+#: Relative change of W in a sweep at the level of single precision rounding: the sweeps have converged.
+_ROUNDING_CHANGE = 2e-6
+
+#: Fraction of the gap limit at which the first gap check over a large group is made for fusion penalties.
+_FIRST_GAP_CHECK = 0.5
+
 
 def uses_faces(task: SolverTask) -> bool:
     """Whether sweeps alternate with proximal and Newton steps, because sweeps of the penalty are slow."""
@@ -183,7 +189,7 @@ class LargeColumns(IterativeMethod[SweepState, Candidate]):
         state.ascent.sweep()
         state.n_iter += 1
         state.unchecked_cost += state.ascent.cost
-        if not state.ascent.change > config.ROUNDING_CHANGE:  # NaN after a breakdown
+        if not state.ascent.change > _ROUNDING_CHANGE:  # NaN after a breakdown
             state.ended = "rounding"
         return state
 
@@ -210,7 +216,7 @@ class StoredColumns(LargeColumns[Evaluated]):
     def init(self, best: BestSoFar) -> SweepState:
         state = super().init(best)
         if self.faces:
-            state.threshold = config.FIRST_GAP_CHECK * best.limit
+            state.threshold = _FIRST_GAP_CHECK * best.limit
         return state
 
     def theta(self, state: SweepState) -> Evaluated:

@@ -31,7 +31,7 @@ class FaceModel:
         W, theta = state.factor.inverse, state.theta
         self.fused = FusedDiagonal.of(system, penalty)
         # Products only determine a direction: single precision suffices, with W of order one for any units.
-        self.scale = float(W[system.diagonal].max()) if system.size[-1] > config.DOUBLE_PRECISION_BLOCK else 1.0
+        self.scale = float(W[system.diagonal].max()) if system.size[-1] > config.LARGE else 1.0
         self.W = W if self.scale == 1.0 else (W / self.scale).astype(np.float32)
         pairs = self._working_pairs(W, theta)
         index, _ = system.entries_of(pairs)

@@ -39,6 +39,15 @@ from jointglasso.solvers.base import (
 )
 from jointglasso.solvers.face_model import FaceModel
 
+#: Armijo constant of the line search, and its shortest step.
+_ARMIJO, _SHORTEST_STEP = 1e-3, 1e-8
+
+#: Iterations without progress after which a group stops at rounding, and the largest damping.
+_IDLE_STEPS, _MAX_DAMPING = 3, 1e6
+
+#: The gap is checked once the predicted decrease is at most this multiple of its limit.
+_GAP_CHECK_AFTER = 100.0
+
 
 @dataclass(frozen=True)
 class Newton:
@@ -153,7 +162,7 @@ class NewtonState(State):
 
     def restrict(self, groups: BoolArray) -> None:
         """Move only `groups` (G,), and of them only those that still improve."""
-        self.moving = groups & (self.idle < config.IDLE_STEPS)
+        self.moving = groups & (self.idle < _IDLE_STEPS)
         if not self.moving.any():
             self.ended = "rounding"
 
@@ -180,7 +189,7 @@ class NewtonState(State):
             return True
         limits = self.limits
         # Convergence is quadratic: the gap is about the square of the predicted decrease.
-        due = self.predicted <= np.maximum(config.GAP_CHECK_AFTER * limits, np.sqrt(10.0 * limits * self.task.unit))
+        due = self.predicted <= np.maximum(_GAP_CHECK_AFTER * limits, np.sqrt(10.0 * limits * self.task.unit))
         return bool((due | ~self.moving).all())
 
     @property
@@ -217,7 +226,7 @@ class NewtonState(State):
             trial = model.moved(step)
             factor = factorize(system, trial, only=pending[system.block_group])
             value = model.objective(model.x + step, factor)
-            accepted = pending & (value <= self.objectives + config.ARMIJO * length * slope + slack)
+            accepted = pending & (value <= self.objectives + _ARMIJO * length * slope + slack)
             if accepted.any():
                 blocks = accepted[system.block_group]
                 if blocks.all():
@@ -230,7 +239,7 @@ class NewtonState(State):
                 self.objectives = np.where(accepted, value, self.objectives)
             pending &= ~accepted
             length[pending] *= 0.5
-            failed |= pending & (length < config.SHORTEST_STEP)
+            failed |= pending & (length < _SHORTEST_STEP)
             pending &= ~failed
         self.theta = theta
         self.factor = Factorization(inverse, logdet, np.ones(system.n_blocks, dtype=bool))
@@ -246,6 +255,6 @@ class NewtonState(State):
         tiny = -predicted <= 1e-13 * (self.task.unit + np.abs(self.objectives))
         self.damping = np.where(worse & ~(tiny & (predicted < 0.0)), raised, np.where(better, lowered, self.damping))
         # Without a descent direction the damping grows first.
-        no_gain = np.where(predicted < 0.0, gain <= 1e-14 * np.abs(self.objectives), self.damping > config.MAX_DAMPING)
+        no_gain = np.where(predicted < 0.0, gain <= 1e-14 * np.abs(self.objectives), self.damping > _MAX_DAMPING)
         self.idle = np.where(self.moving, np.where(no_gain, self.idle + 1, 0), self.idle)
-        self.moving &= self.idle < config.IDLE_STEPS
+        self.moving &= self.idle < _IDLE_STEPS

@@ -113,8 +113,7 @@ def test_the_scan_of_samples_is_shared_out(client, kind, tmp_path, monkeypatch):
     here = jgl.solve(jgl.SampleCovariance(samples, scale="correlation"), 0.62, 0.05)
     source = jgl.SampleCovariance(files_of(samples, tmp_path, kind), scale="correlation")
     assert (len(pickle.dumps(source)) < 100_000) == (kind in ("mapped", "h5py", "zarr"))
-    monkeypatch.setattr(config, "MIN_SCAN_FOR_REMOTE", 0.0)
-    monkeypatch.setattr(config, "REMOTE_SCAN_COST", 3e7)
+    monkeypatch.setattr(config, "REMOTE_SCAN_COST", 1e6)
     done = []
     monkeypatch.setattr(
         screening, "run_tasks", lambda work, executor: done.extend(work.items) or run_tasks(work, executor)
