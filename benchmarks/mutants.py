@@ -970,7 +970,8 @@ def _run(tests: tuple[str, ...], folder: Path, source: Path) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"the time limit of {TIME_LIMIT:.0f} s"
-    failed = [line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    failed = [line.split(" ", 1)[1].split(" - ")[0] for line in lines]
     if done.returncode == 0:
         return ""
     return failed[0] if failed else f"an error of pytest: {done.stdout[-300:]}{done.stderr[-300:]}"
