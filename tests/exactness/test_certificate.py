@@ -405,6 +405,19 @@ def test_an_infinite_gap_certifies_nothing():
     assert not present.any() and not absent.any()
 
 
+@pytest.mark.parametrize("proved", [True, False])
+def test_pairs_inside_the_blocks_of_one_class_are_zero_only_if_the_screening_is_proved(proved):
+    """Nothing is known about the pair in the other class, so that its ball says nothing about this one."""
+    S = np.tile(np.eye(3), (2, 1, 1))
+    S[0, 0, 1] = S[0, 1, 0] = S[1, 1, 2] = S[1, 2, 1] = 0.07
+    system = Laid(Problem("one class each", S, 0.04, 0.02), "hybrid").system
+    assert np.diff(system.pair_start).tolist() == [1, 1]
+    theta = system.scatter(np.zeros(2), np.ones(4))
+    penalty = make_problem(S, 0.04, 0.02).penalty
+    edges = certified_edges(system, theta, system.S, np.zeros(system.n_groups), penalty, screening_proved=proved)
+    assert edges.absent.tolist() == [proved, proved]
+
+
 def test_radii_grow_with_the_gap_and_fall_with_the_weight():
     gap = np.logspace(-12, 3, 50)
     r, s = gap_radii(gap, np.ones(50))

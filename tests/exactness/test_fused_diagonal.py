@@ -10,7 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 import jointglasso as jgl
+from jointglasso.blocks import build_system
 from jointglasso.cli import main
+from jointglasso.duality import gap_radii, subgradient_within
 from jointglasso.problem import make_problem
 from test_fused import ROUTES, assert_claims_are_true_however_rough_the_solve, oracle, random_problem
 
@@ -45,6 +47,20 @@ def test_every_route_agrees_with_an_interior_point_method(seed):
 @pytest.mark.parametrize("seed", range(20, 26))
 def test_claims_are_true_however_rough_the_solve(seed):
     assert_claims_are_true_however_rough_the_solve(*problem_of(seed)[:3])
+
+
+@pytest.mark.parametrize("gap", [1e-4, 0.1, 1.0])
+def test_the_radius_of_a_dual_point_allows_for_larger_variances_at_the_optimum(gap):
+    """W, less than W* by s times its largest direction, is as far from W* as a gap permits."""
+    S = np.array([[[1.0, 0.999], [0.999, 1.0]]] * 2)
+    options = {"penalty": "fused", "fuse_diagonal": True}
+    problem, blocks = make_problem(S, 0.1, 0.1, **options), jgl.solve(S, 0.1, 0.1, **options).partition.class_blocks
+    system = build_system(problem.source, blocks, problem.weights)
+    _, s = gap_radii(np.array([gap]), np.ones(1))
+    values, vectors = np.linalg.eigh(S[0])
+    W = S[0] - s * values[-1] * np.outer(vectors[:, -1], vectors[:, -1])
+    _, radius = subgradient_within(system, np.tile(W.ravel(), 2), np.array([gap]), problem.penalty)
+    assert (np.abs(W - S[0])[0, 1] <= radius).all()
 
 
 def test_variables_without_edges_have_fused_variances():

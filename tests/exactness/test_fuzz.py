@@ -119,7 +119,7 @@ def test_objectives_with_absent_variables_are_those_of_the_package(penalty):
     assert fuzz.check(problem, rng, 2).violations == []
 
 
-@pytest.mark.parametrize(("seed", "number"), [(1794973454, 695), (1794973454, 617)])
+@pytest.mark.parametrize(("seed", "number"), [(1794973454, 695), (1794973454, 617), (2026, 4124)])
 def test_problems_that_once_failed(seed, number):
     """ADMM took more iterations than the limit of the other methods, so that no round followed; spread weights."""
     tallies = fuzz.run(seed, fuzz.solvable_penalties(), n_problems=1, seconds=60.0, first=number)

@@ -339,7 +339,9 @@ def test_the_error_of_an_inverse_is_the_sum_of_its_four_terms():
     factor, square_root, product, residual = g * p * a, 2.0 * g * p * np.sqrt(a * b), g * p * b, 16.0 * u * p * b
     measures = (np.array([a]), np.array([p * a])), (np.array([b]), np.array([p * b]))
     conditioning = Conditioning(*measures, np.array([p]))
-    assert conditioning.eta[0] == pytest.approx(1.1 * (factor + square_root + product + residual), rel=1e-12)
-    assert conditioning.logdet_error[0] == pytest.approx(1.1 * g * (p * a + p * a * conditioning.eta[0]), rel=1e-12)
+    assert conditioning.eta[0] == pytest.approx(1.1 * (factor + square_root + product + residual), rel=1e-12, abs=0.0)
+    assert conditioning.logdet_error[0] == pytest.approx(
+        1.1 * g * (p * a + p * a * conditioning.eta[0]), rel=1e-12, abs=0.0
+    )
     hopeless = (np.array([1e13]), np.array([1e13])), measures[1]
     assert np.isinf(Conditioning(*hopeless, np.array([p])).eta[0])

@@ -175,9 +175,9 @@ def singular_problem(number):
     return S, lambda2, {"penalty": penalty, "fuse_diagonal": fused}
 
 
-@pytest.mark.parametrize("number", [56, pytest.param(353, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [56, 235, 270, 353, 379])
 def test_a_minimum_without_lambda1_far_from_the_start_is_reached(number):
-    """Entries of Theta of a hundred and more at variances of one: ADMM has to go on while it improves."""
+    """Entries of Theta of a hundred to ten thousand at variances of one: plain ADMM ends at gaps up to infinity."""
     S, lambda2, options = singular_problem(number)
     assert jgl.solve(S, 0.0, lambda2, **options).status
 

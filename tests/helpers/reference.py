@@ -167,3 +167,228 @@ def factor_and_invert(stack: FloatArray) -> tuple[FloatArray, FloatArray, BoolAr
     ok = np.array([np.linalg.eigvalsh(matrix).min() > 0 for matrix in stack], dtype=bool)
     safe = np.where(ok[:, None, None], stack, np.eye(stack.shape[1]))
     return np.linalg.inv(safe), np.linalg.slogdet(safe)[1], ok
+
+
+def semidefinite_blocks(blocks: list[FloatArray], relative: float, each: float) -> list[bool]:
+    """Which matrices have no negative eigenvalue after their diagonal is raised by ``relative + each * b``."""
+    diagonals = [np.where(np.diag(block) == 0.0, 1.0, np.diag(block)) for block in blocks]
+    raised = [A + (relative + each * len(A)) * np.diag(d) for A, d in zip(blocks, diagonals, strict=True)]
+    return [bool(np.linalg.eigvalsh(matrix).min() > 0.0) for matrix in raised]
+
+
+def trace_and_squares(R: FloatArray, Theta: FloatArray) -> tuple[float, float]:
+    """``tr(R Theta)`` and ``tr(R Theta R Theta)``."""
+    return np.trace(R @ Theta), np.trace(R @ Theta @ R @ Theta)
+
+
+def block_of(flat: FloatArray, offset: IntArray, size: IntArray, block: int) -> FloatArray:
+    """One block of flat storage."""
+    return np.split(flat, offset[1:-1])[block].reshape(size[block], size[block])
+
+
+def cholesky(A: FloatArray) -> tuple[FloatArray, float]:
+    """Cholesky factor and log-determinant."""
+    return np.linalg.cholesky(A), np.linalg.slogdet(A)[1]
+
+
+def invert(L: FloatArray) -> FloatArray:
+    """Inverse of ``L L'``."""
+    return np.linalg.inv(L @ L.T)
+
+
+def copy(row: FloatArray, out: FloatArray) -> FloatArray:
+    """`out` with the row at its beginning."""
+    return np.concatenate([row, out[len(row) :]])
+
+
+def axpy(factor: float, row: FloatArray, out: FloatArray) -> FloatArray:
+    """``out + factor * row``."""
+    return out + factor * row
+
+
+def diagonal_entry(variance: float, square: float) -> float:
+    """Positive root tau of ``variance tau^2 - tau - square = 0``."""
+    return max(np.roots([variance, -1.0, -square]))
+
+
+def columns_of(Theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Columns off the diagonal, zero on it, as rows; and the diagonal."""
+    return Theta - np.diag(np.diag(Theta)), np.diag(Theta)
+
+
+def take_upper(matrix: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
+    """Rows and columns of the symmetric matrix with this upper triangle."""
+    return mirror_upper(matrix)[np.ix_(rows, columns)]
+
+
+def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, int]:
+    """First fault of the upper triangle, row by row: 1 not finite, 2 not symmetric; 0 if there is none."""
+    for i, j in zip(*np.triu_indices(len(matrix)), strict=True):
+        if not abs(matrix[i, j] - matrix[j, i]) <= scale[i] * scale[j]:
+            broken = [place for place in ((i, j), (j, i)) if not np.isfinite(matrix[place])]
+            return (1, *broken[0]) if broken else (2, i, j)
+    return 0, 0, 0
+
+
+def mirror_upper(matrix: FloatArray) -> FloatArray:
+    """The symmetric matrix with this upper triangle."""
+    return np.triu(matrix) + np.triu(matrix, 1).T
+
+
+def mirror_blocks(blocks: list[FloatArray]) -> FloatArray:
+    """Symmetric blocks in flat storage."""
+    return np.concatenate([mirror_upper(block).ravel() for block in blocks])
+
+
+def members_of_entries(within: IntArray, size: IntArray, start: IntArray) -> tuple[IntArray, IntArray]:
+    """Members in row and column of positions within blocks, given size and first member of the block of each."""
+    row, column = np.divmod(within, size)
+    return start + row, start + column
+
+
+def products_of_members(rows: IntArray, columns: IntArray, of_member: FloatArray, of_block: FloatArray) -> FloatArray:
+    """Product of the values of two members and of their block."""
+    return of_block * of_member[rows] * of_member[columns]
+
+
+def index_pairs(block_of: IntArray, slot_of: IntArray, offset: IntArray, size: IntArray) -> list[list[int]]:
+    """CSR start, upper and lower positions and blocks of the entries of all pairs that share a block."""
+    start, upper, lower, blocks = [0], [], [], []
+    for i, j in zip(*np.triu_indices(block_of.shape[1], 1), strict=True):
+        for k in np.flatnonzero((block_of[:, i] >= 0) & (block_of[:, i] == block_of[:, j])):
+            b, row, column = block_of[k, i], slot_of[k, i], slot_of[k, j]
+            upper.append(offset[b] + row * size[b] + column)
+            lower.append(offset[b] + column * size[b] + row)
+            blocks.append(b)
+        if len(upper) > start[-1]:
+            start.append(len(upper))
+    return [start, upper, lower, blocks]
+
+
+def find_pairs(i: IntArray, j: IntArray, pairs: list[tuple[int, int]]) -> list[int]:
+    """Numbers of pairs in a list, -1 for those that are not in it."""
+    return [pairs.index(pair) if pair in pairs else -1 for pair in zip(i, j, strict=True)]
+
+
+def spanning_forest(
+    order: IntArray, edge: BoolArray, row: IntArray, column: IntArray, n_nodes: int
+) -> tuple[BoolArray, BoolArray]:
+    """Take the edges, in this order, whose ends are in different components of those taken before."""
+    taken = np.zeros(len(edge), dtype=bool)
+    for e in order[edge[order]]:
+        labels = components(n_nodes, row[taken], column[taken])
+        taken[e] = labels[row[e]] != labels[column[e]]
+    return taken, edge & ~taken
+
+
+def pair_covariance(
+    S: FloatArray, weight: FloatArray, product: FloatArray, lambda1: float, lambda2: float
+) -> FloatArray:
+    """W_ij of a two-variable problem: bisection on r = |theta|, a cubic equation in each class for given r."""
+    c, low, high = np.abs(S) - lambda1 / weight, 1e-12, 1e12
+    if ((weight * c) ** 2).sum() <= lambda2**2:
+        return np.zeros_like(S)
+    for _ in range(200):
+        r = np.sqrt(low * high)
+        cubics = [
+            np.roots([1.0, -x, -d - lambda2 / (w * r), x * d]) for x, w, d in zip(c, weight, product, strict=True)
+        ]
+        m = np.array([min(x for x in cubic.real if x >= 0.0) for cubic in cubics])
+        low, high = (r, high) if np.linalg.norm(m / (product - m * m)) > r else (low, r)
+    return np.sign(S) * m
+
+
+def forest_covariances(
+    start: IntArray, factor: FloatArray, taken: BoolArray, entry_data: FloatArray, lambda1: float, lambda2: float
+) -> FloatArray:
+    """W_ij of the taken entries, pair by pair, zero elsewhere; `entry_data` (3, E) is S_ij, weight and W_ii W_jj."""
+    W = np.zeros(len(taken))
+    for pair in range(len(start) - 1):
+        entries = start[pair] + np.flatnonzero(taken[start[pair] : start[pair + 1]])
+        if len(entries):
+            W[entries] = pair_covariance(*entry_data[:, entries], *of_pair(factor, pair, lambda1, lambda2))
+    return W
+
+
+def sort(numbers: IntArray) -> IntArray:
+    """Numbers in ascending order."""
+    return np.sort(numbers)
+
+
+def colours(adjacency: BoolArray, order: IntArray, max_size: int) -> IntArray:
+    """Each variable in turn gets the first colour that none of its neighbours and fewer than `max_size` have."""
+    colour = np.full(len(order), -1)
+    for j in order:
+        free = (c for c in range(len(order)) if c not in colour[adjacency[j]] and (colour == c).sum() < max_size)
+        colour[j] = next(free)
+    return colour
+
+
+def cut_batches(adjacency: BoolArray, max_size: int) -> list[int]:
+    """Bounds of runs of variables, each as long as `max_size` and the edges among its variables permit."""
+    bounds = [0]
+    for j in range(len(adjacency)):
+        if j - bounds[-1] >= max_size or adjacency[j, bounds[-1] : j].any():
+            bounds.append(j)
+    return [*bounds, len(adjacency)]
+
+
+def reorder_rows(block: FloatArray, rows: IntArray, order: IntArray) -> FloatArray:
+    """Rows of a block with their columns in another order."""
+    return block[np.ix_(rows, order)]
+
+
+def is_dual_feasible(
+    values: FloatArray, start: IntArray, factor: FloatArray, lambda1: float, lambda2: float
+) -> BoolArray:
+    """Whether the excess over lambda1 of each pair has a norm of at most lambda2."""
+    v = _factors(factor, start)
+    excess = soft(values, (v * lambda1)[_pair_of_entry(start)])
+    return np.bincount(_pair_of_entry(start), excess**2, minlength=len(v)) <= (v * lambda2) ** 2
+
+
+def penalty_update(
+    a: FloatArray, b: FloatArray, start: IntArray, factor: FloatArray, lambda1: float, lambda2: float
+) -> FloatArray:
+    """Minimiser of ``sum a x^2 / 2 - b x`` plus the penalty: x = s r / (a r + lambda2), bisection on r = |x|."""
+    out = np.zeros(len(a))
+    for pair in range(len(start) - 1):
+        s, (l1, l2) = slice(start[pair], start[pair + 1]), of_pair(factor, pair, lambda1, lambda2)
+        shrunk, low, high = soft(b[s], l1), 1e-15, 1e15
+        for _ in range(300 if np.linalg.norm(shrunk) > l2 else 0):
+            r = np.sqrt(low * high)
+            low, high = (r, high) if np.linalg.norm(shrunk / (a[s] * r + l2)) > 1.0 else (low, r)
+            out[s] = shrunk / a[s] if l2 == 0.0 else shrunk * r / (a[s] * r + l2)
+    return out
+
+
+def subgradient(theta: FloatArray, target: FloatArray, v: float, lambda1: float, lambda2: float) -> FloatArray:
+    """Nearest subgradient of one pair."""
+    return nearest_subgradient(theta, target, np.array([0, len(theta)]), np.array([v]), lambda1, lambda2)
+
+
+def gradient(theta: FloatArray, v: float, lambda1: float, lambda2: float) -> FloatArray:
+    """Gradient of one pair on its face, zero at zeros."""
+    norm = np.linalg.norm(theta)
+    return v * (lambda1 * np.sign(theta) + lambda2 * theta / (norm if norm > 0.0 else 1.0))
+
+
+def clusters(theta: FloatArray) -> IntArray:
+    """Number of each non-zero entry, -1 at zeros."""
+    return np.where(theta != 0.0, np.cumsum(theta != 0.0) - 1, -1)
+
+
+def hvp(theta: FloatArray, v: float, lambda2: float, step: FloatArray) -> FloatArray:
+    """Product of the Hessian of ``v lambda2 |theta|`` and a step."""
+    norm = np.linalg.norm(theta)
+    direction = theta / norm
+    return v * lambda2 / norm * (step - direction * (direction @ step))
+
+
+def face(
+    theta: FloatArray, start: IntArray, factor: FloatArray, lambda1: float, lambda2: float
+) -> tuple[IntArray, FloatArray]:
+    """Numbers of the non-zero entries through all pairs, and the gradient of each pair on its face."""
+    pairs = [theta[start[pair] : start[pair + 1]] for pair in range(len(start) - 1)]
+    gradients = [gradient(t, v, lambda1, lambda2) for t, v in zip(pairs, _factors(factor, start), strict=True)]
+    return clusters(theta), np.concatenate([*gradients, np.empty(0)])

@@ -32,4 +32,4 @@ class PlainADMM(Default):
     name = "our ADMM, no screening"
 
     def solve(self, problem: Problem, tolerance: float, **options: Any) -> list[Any]:
-        return super().solve(problem, tolerance, screening="none", solver="admm", **options)
+        return super().solve(problem, tolerance, screening="none", solver=jgl.ADMM(accelerate=False), **options)

@@ -29,7 +29,7 @@ S = make_covariances(seed=1)
 
 
 def solve(matrices=S, lambdas=LAMBDAS, screening="hybrid", tol=1e-6, **options):
-    names = ("rho", "adapt_rho", "relaxation", "stopping", "check_every", "include_isolated")
+    names = ("rho", "adapt_rho", "relaxation", "stopping", "check_every", "include_isolated", "accelerate")
     solver = jgl.ADMM(**{name: options.pop(name) for name in names if name in options})
     return jgl.solve(matrices, *lambdas, screening=screening, solver=solver, tol=tol, **options)
 
@@ -128,7 +128,25 @@ def test_adapting_rho_mends_a_bad_choice(rho):
 
 
 def test_relaxation_helps():
-    assert solve(relaxation=1.6, tol=1e-8).n_iter < solve(relaxation=1.0, tol=1e-8).n_iter
+    n_iter = [solve(relaxation=relaxation, tol=1e-8, accelerate=False).n_iter for relaxation in (1.6, 1.0)]
+    assert n_iter[0] < n_iter[1]
+
+
+@pytest.mark.parametrize(("screening", "n_groups"), [("none", 1), ("hybrid", 3)])
+def test_acceleration_takes_fewer_iterations_where_the_solution_is_badly_conditioned(screening, n_groups):
+    """Three unrelated groups of six variables and three samples with a common factor, together and apart."""
+    rng = np.random.default_rng(0)
+    matrices = np.zeros((2, 18, 18))
+    for first in (0, 6, 12):
+        X = rng.normal(size=(2, 3, 6)) + 3.0 * rng.normal(size=(2, 3, 1))
+        matrices[:, first : first + 6, first : first + 6] = np.einsum("kni,knj->kij", X, X) / 3
+    plain, fast = (
+        solve(matrices, (0.002, 0.001), screening, max_iter=20000, accelerate=accelerate)
+        for accelerate in (False, True)
+    )
+    assert len(fast.partition.class_blocks.group_area) == n_groups
+    assert plain.status and fast.status and fast.n_iter < 0.75 * plain.n_iter
+    assert fast.objective == pytest.approx(plain.objective, rel=2e-6)
 
 
 def test_paper_rule_says_when_it_stops_short_of_the_tolerance():
@@ -161,9 +179,9 @@ def test_gap_is_computed_at_the_last_iteration_allowed():
 
 def test_isolated_variables_may_be_iterated_as_in_the_paper(optimum):
     """Both count the whole objective at every iteration, so that the curves of the paper's figures compare."""
-    full = solve(screening="none", include_isolated=True, tol=1e-9)
+    full = solve(screening="none", include_isolated=True, tol=1e-9, accelerate=False)
     for include in (True, False):
-        hybrid = solve(include_isolated=include, tol=1e-9)
+        hybrid = solve(include_isolated=include, tol=1e-9, accelerate=False)
         assert hybrid.objective == pytest.approx(optimum, rel=1e-8)
         assert hybrid.history.objective[0] == pytest.approx(full.history.objective[0], rel=0.1)
         assert hybrid.history.objective[-1] == pytest.approx(full.history.objective[-1], rel=1e-5)
@@ -198,7 +216,7 @@ def test_invalid_options_are_refused_when_the_solver_is_made(options, error, wor
     assert [word for word in words if word not in str(caught.value)] == []
 
 
-@pytest.mark.parametrize("options", [{"adapt_rho": "no"}, {"include_isolated": "no"}], ids=str)
+@pytest.mark.parametrize("options", [{"adapt_rho": "no"}, {"include_isolated": "no"}, {"accelerate": 1}], ids=str)
 def test_switches_of_the_solver_are_not_words(options):
     with pytest.raises(TypeError, match=next(iter(options))):
         jgl.ADMM(**options)

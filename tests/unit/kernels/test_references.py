@@ -1,0 +1,325 @@
+"""Kernels of a few lines against their references in plain NumPy, on random arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import reference
+from jointglasso.kernels import (
+    column_batches,
+    column_parts,
+    columns,
+    entries,
+    forest,
+    group_pair,
+    group_state,
+    pair_index,
+    scan,
+    small_blocks,
+)
+from jointglasso.kernels.jit import njit
+from jointglasso.kernels.pair_types import Blocks, Columns, Entries, GroupPair, PairClasses, PenaltyWorkspace
+from jointglasso.penalties import ANY_CLASS, UNIFORM
+
+NONE = np.empty(0, dtype=np.int64)
+
+
+@pytest.fixture(params=range(12))
+def rng(request):
+    return np.random.default_rng(request.param)
+
+
+# Functions that only kernels call need a kernel around them.
+
+
+@njit
+def cholesky(A, L):
+    return group_state.cholesky(A, L)
+
+
+@njit
+def invert(L, W, scratch):
+    group_state.invert(L, W, scratch)
+
+
+@njit
+def block_of(flat, offset, size, block):
+    return group_state.block_of(flat, offset, size, block).copy()
+
+
+@njit
+def copy(row, out):
+    group_state.copy(row, out)
+
+
+@njit
+def axpy(factor, row, out):
+    column_parts.axpy(factor, row, out)
+
+
+@njit
+def diagonal_entry(variance, square):
+    return column_parts.diagonal_entry(variance, square)
+
+
+@njit
+def columns_of(blocks, chosen, theta, out):
+    column_parts.columns_of(blocks, chosen, theta, out)
+
+
+@njit
+def sort(numbers):
+    columns.sort(numbers)
+
+
+@njit
+def pair_covariance(S, weight, product, lambda1, lambda2):
+    return forest.pair_covariance(S, weight, product, lambda1, lambda2)
+
+
+@njit
+def subgradient(penalty, theta, target, pair, out, work):
+    group_pair.subgradient(penalty, theta, target, theta, pair, out, work)
+
+
+@njit
+def is_dual_feasible(penalty, u, pair, work):
+    return group_pair.is_dual_feasible(penalty, u, pair, work)
+
+
+@njit
+def update(penalty, a, b, pair, out, work):
+    group_pair.update(penalty, a, b, pair, out, work)
+
+
+@njit
+def on_face(penalty, theta, pair, step, gradient, product, number):
+    group_pair.gradient(penalty, theta, pair, gradient)
+    group_pair.hvp(penalty, theta, pair, step, product)
+    return group_pair.clusters(penalty, theta, pair, number)
+
+
+def draw_blocks(rng):
+    """Square matrices in flat storage, sorted by size: matrices, their flat storage, offsets, sizes."""
+    size = np.sort(rng.integers(1, 7, rng.integers(1, 6)))
+    blocks = [rng.normal(size=(b, b)) for b in size]
+    return blocks, np.concatenate([block.ravel() for block in blocks]), np.r_[0, np.cumsum(size**2)], size
+
+
+def draw_definite(rng, b):
+    X = rng.normal(size=(b + 2, b))
+    return X.T @ X
+
+
+def draw_pairs(rng):
+    """CSR start of the entries of some pairs, and their weights or none."""
+    start = np.r_[0, np.cumsum(rng.integers(0, 5, 6))]
+    return start, UNIFORM if rng.random() < 0.3 else rng.choice([0.0, 0.5, 1.0, 3.0], 6)
+
+
+def draw_graph(rng):
+    """Adjacency (n, n) and its CSR form."""
+    n = int(rng.integers(1, 12))
+    upper = np.triu(rng.random((n, n)) < rng.choice([0.1, 0.4, 0.8]), 1)
+    adjacency = upper | upper.T
+    return adjacency, np.r_[0, np.cumsum(adjacency.sum(axis=1))], np.nonzero(adjacency)[1]
+
+
+def test_dense_blocks(rng):
+    A = draw_definite(rng, int(rng.integers(1, 8)))
+    L, W, scratch = np.zeros((3, *A.shape))
+    logdet = cholesky(A, L)
+    expected, expected_logdet = reference.cholesky(A)
+    np.testing.assert_allclose(L, expected, atol=1e-10)
+    assert logdet == pytest.approx(expected_logdet, abs=1e-10)
+    invert(L, W, scratch)
+    np.testing.assert_allclose(W, reference.invert(L), rtol=1e-8, atol=1e-8)
+    _, flat, offset, size = draw_blocks(rng)
+    number = int(rng.integers(len(size)))
+    np.testing.assert_array_equal(block_of(flat, offset, size, number), reference.block_of(flat, offset, size, number))
+
+
+def test_rows(rng):
+    row, out = rng.normal(size=4), rng.normal(size=6)
+    found, sum_found = out.copy(), out[:4].copy()
+    copy(row, found)
+    np.testing.assert_array_equal(found, reference.copy(row, out))
+    axpy(-0.3, row, sum_found)
+    np.testing.assert_allclose(sum_found, reference.axpy(-0.3, row, out[:4]), rtol=1e-14)
+    numbers = rng.integers(-5, 20, int(rng.integers(0, 40)))
+    expected = reference.sort(numbers)
+    sort(numbers)
+    np.testing.assert_array_equal(numbers, expected)
+    variance, square = rng.uniform(0.1, 3.0), rng.choice([0.0, 1e-3, 5.0])
+    assert diagonal_entry(variance, square) == pytest.approx(reference.diagonal_entry(variance, square), rel=1e-12)
+
+
+def test_columns_of(rng):
+    matrices, flat, offset, size = draw_blocks(rng)
+    start = np.r_[0, np.cumsum(size)]
+    found = Columns(flat, np.zeros_like(flat), np.zeros(start[-1]))
+    chosen = np.flatnonzero(rng.random(len(size)) < 0.7)
+    columns_of(Blocks(offset, size, start, np.ones(len(size)), flat, UNIFORM), chosen, flat, found)
+    for b in range(len(size)):
+        expected = reference.columns_of(matrices[b]) if b in chosen else (0.0 * matrices[b], np.zeros(size[b]))
+        np.testing.assert_array_equal(found.theta[offset[b] : offset[b + 1]], expected[0].ravel())
+        np.testing.assert_array_equal(found.precision[start[b] : start[b + 1]], expected[1])
+
+
+def test_many_small_blocks(rng):
+    blocks, flat, offset, size = draw_blocks(rng)
+    other = rng.normal(size=len(flat))
+    trace, squares = np.empty(len(size)), np.empty(len(size))
+    small_blocks.trace_and_squares(flat, other, offset, size, trace, squares)
+    pairs = [(block, reference.block_of(other, offset, size, b)) for b, block in enumerate(blocks)]
+    expected = np.array([reference.trace_and_squares(*pair) for pair in pairs])
+    np.testing.assert_allclose(np.stack([trace, squares], axis=1), expected, atol=1e-9)
+    # Rank one less than full, and pushed out of the cone by more or less than what is forgiven.
+    forgiven = small_blocks.FORGIVEN, small_blocks.FORGIVEN_EACH
+    for b, block in enumerate(blocks):
+        unit = np.linalg.qr(block)[0]
+        block[:] = (unit * np.r_[rng.choice([-1e-4, -1e-12, 0.0, 0.1]), np.ones(size[b] - 1)]) @ unit.T
+    flat = np.concatenate([(0.5 * (block + block.T)).ravel() for block in blocks])
+    found = small_blocks.semidefinite_blocks(flat, offset, size, len(size))
+    blocks = [reference.block_of(flat, offset, size, b) for b in range(len(size))]
+    assert found.tolist() == reference.semidefinite_blocks(blocks, *forgiven)
+
+
+def test_triangles(rng):
+    p = int(rng.integers(1, 150))
+    matrix = rng.normal(size=(p, p))
+    rows, others = (rng.integers(0, p, 5) for _ in range(2))
+    out = np.empty((5, 5))
+    scan.take_upper(matrix, rows, others, out)
+    np.testing.assert_array_equal(out, reference.take_upper(matrix, rows, others))
+    mirrored = matrix.copy()
+    pair_index.mirror_upper(mirrored)
+    np.testing.assert_array_equal(mirrored, reference.mirror_upper(matrix))
+    blocks, flat, offset, size = draw_blocks(rng)
+    pair_index.mirror_blocks(flat, offset, size)
+    np.testing.assert_array_equal(flat, reference.mirror_blocks(blocks))
+    np.testing.assert_array_equal(flat, reference.mirror_blocks(blocks))
+    scale = np.full(p, 0.1)
+    assert scan.first_asymmetry(mirrored, scale) == reference.first_asymmetry(mirrored, scale) == (0, 0, 0)
+    mirrored[tuple(rng.integers(0, p, 2))] += rng.choice([0.005, 0.5, np.inf, np.nan])
+    assert scan.first_asymmetry(mirrored, scale) == reference.first_asymmetry(mirrored, scale)
+
+
+def test_index_of_pairs(rng):
+    n_classes, p = int(rng.integers(1, 4)), int(rng.integers(2, 9))
+    labels = rng.integers(0, 3, (n_classes, p))
+    members = [np.flatnonzero(row == label) for row in labels for label in range(3)]
+    classes = np.repeat(np.arange(n_classes), 3)
+    kept = [b for b, inside in enumerate(members) if len(inside) > 1]
+    block_of, slot_of = np.full((n_classes, p), -1), np.full((n_classes, p), -1)
+    for number, b in enumerate(kept):
+        block_of[classes[b], members[b]] = number
+        slot_of[classes[b], members[b]] = np.arange(len(members[b]))
+    size = np.array([len(members[b]) for b in kept], dtype=np.int64)
+    start, offset = np.r_[0, np.cumsum(size)], np.r_[0, np.cumsum(size**2)]
+    variables = np.concatenate([*(members[b] for b in kept), NONE])
+    n_entries = int((size * (size - 1) // 2).sum())
+    index = pair_index.PairIndex(*(np.full(n_entries + extra, -1) for extra in (1, 0, 0, 0)))
+    n_pairs = pair_index.index_pairs(block_of, slot_of, start, variables, offset, index)
+    index = index._replace(start=index.start[: n_pairs + 1])
+    assert [part.tolist() for part in index] == reference.index_pairs(block_of, slot_of, offset, size)
+
+    within = index.upper - offset[index.block]
+    row, column = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
+    arguments = index.upper, index.block, offset, size, start
+    pair_index.members_of_entries(*arguments, row, column)
+    expected = reference.members_of_entries(within, size[index.block], start[index.block])
+    np.testing.assert_array_equal([row, column], expected)
+    of_member, of_block, product = rng.normal(size=start[-1]), rng.normal(size=len(size)), np.empty(n_entries)
+    pair_index.products_of_members(*arguments, of_member, of_block, product)
+    expected = reference.products_of_members(row, column, of_member, of_block[index.block])
+    np.testing.assert_allclose(product, expected, rtol=1e-14)
+
+    first = index.start[:-1]
+    pairs = list(zip(variables[row[first]].tolist(), variables[column[first]].tolist(), strict=True))
+    i, j = np.triu_indices(p, 1)
+    found = pair_index.find_pairs(i, j, index, offset, size, start, variables)
+    assert found.tolist() == reference.find_pairs(i, j, pairs)
+
+
+def test_graphs(rng):
+    adjacency, start, other = draw_graph(rng)
+    n, max_size = len(adjacency), int(rng.integers(1, 6))
+    order = rng.permutation(n)
+    found = column_batches.colours(start, other, order, max_size)
+    np.testing.assert_array_equal(found, reference.colours(adjacency, order, max_size))
+    assert column_batches.cut_batches(start, other, max_size).tolist() == reference.cut_batches(adjacency, max_size)
+    row, column = np.nonzero(np.triu(adjacency))
+    order, edge = rng.permutation(len(row)), rng.random(len(row)) < 0.8
+    found = forest.spanning_forest(order, edge, row, column, n)
+    np.testing.assert_array_equal(found, reference.spanning_forest(order, edge, row, column, n))
+    block, rows, out = rng.normal(size=(n, n)), rng.integers(0, n, 3), np.empty((3, n))
+    column_batches.reorder_rows(block, rows, np.arange(n)[::-1].copy(), out)
+    np.testing.assert_array_equal(out, reference.reorder_rows(block, rows, np.arange(n)[::-1]))
+
+
+def test_closed_form_on_forests(rng):
+    start, factor = draw_pairs(rng)
+    n = start[-1]
+    lambda1, lambda2 = rng.uniform(0.0, 0.3), rng.choice([0.0, 0.2, 1.0])
+    weight, largest = (
+        rng.uniform(0.5, 2.0, n),
+        (factor if len(factor) else np.ones(6))[np.repeat(range(6), np.diff(start))],
+    )
+    S = (largest * lambda1 + rng.uniform(0.05, 2.0, n)) / weight * rng.choice([-1.0, 1.0], n)
+    data = np.stack([S, weight, S**2 * rng.uniform(1.1, 4.0, n)])
+    taken = rng.random(n) < 0.7
+    W = np.zeros(n)
+    forest.forest_covariances(0, 6, start, factor, taken, tuple(data), GroupPair(lambda1, lambda2), W)
+    expected = reference.forest_covariances(start, factor, taken, data, lambda1, lambda2)
+    np.testing.assert_allclose(W, expected, rtol=1e-8, atol=1e-10)
+    if n:
+        found = pair_covariance(*data, 0.1 * lambda1, lambda2)
+        np.testing.assert_allclose(
+            found, reference.pair_covariance(*data, 0.1 * lambda1, lambda2), rtol=1e-8, atol=1e-10
+        )
+
+
+def test_group_penalty_of_one_pair(rng):
+    n, v = int(rng.integers(1, 6)), rng.choice([0.5, 1.0, 2.0])
+    lambda1, lambda2 = rng.uniform(0.0, 0.5), rng.choice([0.0, 0.3, 2.0])
+    penalty, pair = GroupPair(lambda1, lambda2), PairClasses(NONE, n, v)
+    work = PenaltyWorkspace(np.empty(n), NONE)
+    theta = rng.normal(size=n) * (rng.random(n) < 0.7) * rng.choice([0.0, 1.0], p=[0.2, 0.8])
+    target, step, a = rng.normal(size=n), rng.normal(size=n), rng.uniform(0.1, 3.0, n)
+    start, factor, out = np.array([0, n]), np.array([v]), np.empty(n)
+    subgradient(penalty, theta, target, pair, out, work)
+    np.testing.assert_allclose(out, reference.subgradient(theta, target, v, lambda1, lambda2), atol=1e-13)
+    inside = reference.is_dual_feasible(target, start, factor, lambda1, lambda2)[0]
+    assert is_dual_feasible(penalty, target, pair, work) == inside
+    update(penalty, a, target, pair, out, work)
+    expected = reference.penalty_update(a, target, start, factor, lambda1, lambda2)
+    np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-12)
+    gradient, product, number = np.empty(n), np.zeros(n), np.empty(n, np.int64)
+    count = on_face(penalty, theta, pair, step, gradient, product, number)
+    np.testing.assert_allclose(gradient, reference.gradient(theta, v, lambda1, lambda2), atol=1e-14)
+    np.testing.assert_array_equal(number, reference.clusters(theta))
+    assert count == np.count_nonzero(theta)
+    expected = reference.hvp(theta, v, lambda2, step) if theta.any() else np.zeros(n)
+    np.testing.assert_allclose(product, expected, atol=1e-12)
+
+
+def test_group_penalty_of_many_pairs(rng):
+    start, factor = draw_pairs(rng)
+    n, lambda1, lambda2 = start[-1], rng.uniform(0.0, 0.5), rng.choice([0.0, 0.3, 2.0])
+    penalty, data = GroupPair(lambda1, lambda2), Entries(start, ANY_CLASS, factor, 5)
+    work = PenaltyWorkspace(np.empty(5), np.empty(5, dtype=np.int64))
+    theta = rng.normal(size=n) * (rng.random(n) < 0.6)
+    a, b = rng.uniform(0.1, 3.0, n), 2.0 * rng.normal(size=n)
+    out, inside = np.empty(n), np.empty(6, dtype=bool)
+    entries.update(penalty, a, b, data, work, out)
+    expected = reference.penalty_update(a, b, start, factor, lambda1, lambda2)
+    np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-12)
+    entries.is_dual_feasible(penalty, b, data, work, inside)
+    np.testing.assert_array_equal(inside, reference.is_dual_feasible(b, start, factor, lambda1, lambda2))
+    variable, gradient = np.empty(n, np.int64), np.empty(n)
+    entries.face(penalty, theta, data, variable, gradient)
+    expected_variable, expected_gradient = reference.face(theta, start, factor, lambda1, lambda2)
+    np.testing.assert_array_equal(variable, expected_variable)
+    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-14)
