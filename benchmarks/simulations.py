@@ -14,6 +14,7 @@ test of partial correlations (inverse of S, Fisher's z), where p < n.
 `ordinal`: the same for answers in categories, `association="mixed"` beside normal scores of the codes.
 `missing`: the same with values missing at random, `missing="em"`.
 `permutation`: level of `jointglasso.network_test` where the graphs are equal, and its time.
+`power`: its power where they differ, and level and power of contrasts of four classes.
 `combinations`: level of `network_test` with Spearman's correlations, pairwise deletion and ordinal variables.
 `listed`: differences between classes as `jointglasso fit` lists them: those of the estimates, and the significant ones.
 `strength`: one class is cut into parts of unlike size; variables whose strengths are said to differ are false.
@@ -141,6 +142,11 @@ def exponentials(Theta: np.ndarray, n: int, rng: np.random.Generator) -> np.ndar
 
 def cubes(Theta: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     return normal(Theta, n, rng) ** 3
+
+
+def wild(Theta: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Gaussian values, one in a hundred of them ten times as large."""
+    return normal(Theta, n, rng) * np.where(rng.random((n, len(Theta))) < 0.01, 10.0, 1.0)
 
 
 Sampler = Callable[[np.ndarray, int, np.random.Generator], np.ndarray]
@@ -453,6 +459,8 @@ EQUAL = {
     "same distribution": (20, (40, 160), (normal, normal)),
     "unlike tails": (20, (60, 240), (student, normal)),
     "unlike tails, three classes": (15, (60, 120, 120), (student, normal, normal)),
+    "wild values in one class": (10, (100, 200), (wild, normal)),
+    "batches as covariates": (10, (80, 160), (normal, normal)),
 }
 
 
@@ -463,16 +471,60 @@ def reject(job: tuple[str, int, int]) -> np.ndarray:
     rng = np.random.default_rng([seed, number, p])
     Theta = truths("scale-free", p, 1, rng)[0]
     samples = {f"c{k}": draw(Theta, n, rng) for k, (n, draw) in enumerate(zip(sizes, samplers, strict=True))}
-    found = jgl.network_test(samples, n_permutations=199, random_state=number)
+    options = {}
+    if words.startswith("batches"):  # a shift of one standard deviation in half of one class and a fifth of the other
+        batch = {name: (rng.random(len(samples[name])) < rate)[:, None] for name, rate in (("c0", 0.5), ("c1", 0.2))}
+        samples = {name: X + batch[name] for name, X in samples.items()}
+        options["covariates"] = batch
+    found = jgl.network_test(samples, n_permutations=199, random_state=number, **options)
     return np.array([*found.p_values.values(), found.node_p_familywise.min()]) <= 0.05
+
+
+def chain(p: int, value: float, first: float | None = None) -> np.ndarray:
+    """Precision matrix with partial correlations `value` of neighbours; `first` of the first pair."""
+    Theta = np.eye(p) - value * (np.eye(p, k=1) + np.eye(p, k=-1))
+    if first is not None:
+        Theta[0, 1] = Theta[1, 0] = -first
+    return Theta
+
+
+INTERACTION = {"contrast": {"c0": 1, "c1": -1, "c2": -1, "c3": 1}, "arms": {"c0": "d", "c1": "d", "c2": "p", "c3": "p"}}
+
+#: Chains of ten variables in each class, their samples, and options.
+DIFFERENT: dict[str, tuple[Matrices, int, dict[str, Any]]] = {
+    "all edges, .3 and .4": ([chain(10, 0.3), chain(10, 0.4)], 200, {}),
+    "one edge, .0 and .4": ([chain(10, 0.3, 0.0), chain(10, 0.3, 0.4)], 150, {}),
+    "contrast: no change": ([chain(10, 0.2)] * 2 + [chain(10, 0.4)] * 2, 120, INTERACTION),
+    "contrast: equal changes": ([chain(10, 0.4), chain(10, 0.2)] * 2, 120, INTERACTION),
+    "contrast: one edge, by .6": (
+        [chain(10, 0.3, 0.6), chain(10, 0.3, 0.0), *[chain(10, 0.4)] * 2], 150, INTERACTION,
+    ),
+}  # fmt: skip
+
+
+def reject_different(job: tuple[str, int, int]) -> np.ndarray:
+    words, seed, number = job
+    matrices, n, options = DIFFERENT[words]
+    rng = np.random.default_rng([seed, number, n])
+    samples = {f"c{k}": normal(Theta, n, rng) for k, Theta in enumerate(matrices)}
+    found = jgl.network_test(samples, n_permutations=199, random_state=number, **options)
+    return np.array([*found.p_values.values(), found.node_p_familywise.min()]) <= 0.05
+
+
+def power_table(repetitions: int, seed: int, work: Work) -> None:
+    """Share of tests that reject at 0.05, standard errors in brackets."""
+    print_header("networks", "n", *STATISTICS, "smallest of the variables, family-wise")
+    for words, (_, n, _) in DIFFERENT.items():
+        rejected = np.array(work(reject_different, [(words, seed, r) for r in range(repetitions)]), dtype=float)
+        print_row(words, n, *(mean_and_error(column) for column in rejected.T))
 
 
 def permutation_table(repetitions: int, seed: int, work: Work) -> None:
     """Share of tests that reject equal graphs at 0.05, and time of 1,000 permutations."""
     print_header("null hypothesis", "p", "n", *STATISTICS, "smallest of the variables, family-wise")
     for words, (p, sizes, _) in EQUAL.items():
-        rejected = work(reject, [(words, seed, number) for number in range(repetitions)])
-        print_row(words, p, "/".join(map(str, sizes)), *(f"{share:.3f}" for share in np.mean(rejected, axis=0)))
+        rejected = np.array(work(reject, [(words, seed, number) for number in range(repetitions)]), dtype=float)
+        print_row(words, p, "/".join(map(str, sizes)), *(mean_and_error(column) for column in rejected.T))
     rng = np.random.default_rng(seed)
     Theta = truths("scale-free", 50, 1, rng)[0]
     samples = {name: normal(Theta, 100, rng) for name in "ab"}
@@ -736,6 +788,7 @@ def main() -> None:
         "ordinal": lambda o, work: ordinal_table(-(-o.repetitions // few), o.seed, work),
         "missing": lambda o, work: missing_table(o.repetitions, o.seed, work),
         "permutation": lambda o, work: permutation_table(o.repetitions, o.seed, work),
+        "power": lambda o, work: power_table(o.repetitions, o.seed, work),
         "combinations": lambda o, work: combinations_table(o.repetitions, o.seed, work),
         "listed": lambda o, work: listed_table(o.repetitions, o.seed, work),
         "strength": lambda o, work: strength_table(o.repetitions, o.seed, work),

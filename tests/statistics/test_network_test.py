@@ -7,10 +7,10 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.inference.batch import Estimator, fit_on_support, sweep_resamples
-from jointglasso.inference.permutation import _paired_orders, _permutation, calibrated, strength_difference
+from jointglasso.inference.permutation import _paired_orders, _permutation, calibrated, draw_p_values, pooled_weights
 from jointglasso.inference.support import penalty_of
 from jointglasso.penalties import GroupPenalty
-from simulations import normal, student, truths
+from simulations import chain, normal, student, truths
 
 
 def samples_of(Thetas, sizes, seed=0):
@@ -54,7 +54,7 @@ def test_what_does_not_settle_is_said_and_goes_the_usual_way():
     S = np.array([[np.corrcoef(Z.T) for Z in scores]])
     (theta,) = sweep_resamples(S, np.ones(2), GroupPenalty(*penalty_of(14, estimator.sizes, 0.2)))
     assert fit_on_support(S[0], theta) is None
-    z, error = estimator.estimate_batch([scores], judged=True)[0]
+    z, error, _ = estimator.estimate_batch([scores], judged=True)[0]
     assert np.isfinite(z).all()
     assert (error > 0).all()
 
@@ -64,9 +64,11 @@ def test_a_batch_gives_what_infer_gives(chains):
     found = jgl.infer(samples, association="pearson").estimates
     sizes = np.array([60.0, 90.0])
     estimator = Estimator(sizes, np.sqrt(sizes / sizes.mean()))
-    z, error = estimator.estimate_batch([list(samples.values())] * 3, judged=True)[2]
+    z, error, variance = estimator.estimate_batch([list(samples.values())] * 3, judged=True)[2]
     np.testing.assert_allclose(z, found.z, atol=1e-5)
     np.testing.assert_allclose(error, found.error, rtol=1e-5)
+    single = np.where(np.arange(len(z)) == 3, 2.0, 0.0)
+    assert (variance(single) <= 4.0 * error[3] ** 2 * (1 + 1e-9)).all()  # moderated standard errors are the larger ones
 
 
 # Permutation tests
@@ -108,11 +110,11 @@ def test_p_values_are_seeded_counted_and_of_three_classes_too(chains):
 
 def test_paired_permutations_stay_within_subjects():
     subjects = [np.array(["u", "v", "w"]), np.array(["w", "u", "v"])]
-    orders = _paired_orders(("a", "b"), subjects)
+    orders = _paired_orders(("a", "b"), subjects, np.array([0, 3]))
     np.testing.assert_array_equal(orders, [[0, 4], [1, 5], [2, 3]])
     rng = np.random.default_rng(0)
     for _ in range(20):
-        order = _permutation(orders, 6, rng)
+        order = _permutation([orders], 6, rng)
         for pair in orders:
             assert set(order[pair]) == set(pair)
 
@@ -146,8 +148,95 @@ def test_one_class_cannot_be_compared():
 def test_calibration_makes_the_bulk_of_the_pairs_noise():
     rng = np.random.default_rng(0)
     z, error = rng.normal(size=(5000, 2)) * [0.1, 0.3], np.full((5000, 2), 0.1)
-    np.testing.assert_allclose(calibrated(z, error), np.broadcast_to([0.1, 0.3], z.shape), rtol=0.06)
-    assert strength_difference(z, calibrated(z, error)) < 4 < strength_difference(z, error)
+    found, inflation = calibrated(z, error)
+    np.testing.assert_allclose(found, np.broadcast_to([0.1, 0.3], z.shape), rtol=0.06)
+    np.testing.assert_allclose(inflation, [1.0, 9.0], rtol=0.12)
+
+
+def test_pairs_without_a_pooled_effect_have_no_weight():
+    rng = np.random.default_rng(0)
+    z, error = 0.1 * rng.normal(size=(500, 2)), np.full((500, 2), 0.1)
+    z[:10] += 1.0
+    weight = pooled_weights(z, error)
+    assert (weight[:10] > 0.7).all() and np.count_nonzero(weight[10:]) <= 40 and np.abs(weight[10:]).max() < 0.2
+
+
+def test_p_values_of_draws_count_ties():
+    draws = np.array([[2.0, 1.0], [2.0 + 1e-13, 3.0], [1.0, 2.0], [3.0, 0.0]])
+    np.testing.assert_allclose(draw_p_values(draws)[0], [0.75, 0.75])
+    np.testing.assert_allclose(draw_p_values(draws)[3], [0.25, 1.0])
+
+
+def test_the_adaptive_test_has_the_power_of_each_statistic():
+    """All edges differ a little, or one of them much: what one statistic misses another one finds."""
+    rejected = {"all": [], "one": []}
+    for number in range(12):
+        pairs = {"all": (chain(10, 0.3), chain(10, 0.42)), "one": (chain(10, 0.3, 0.0), chain(10, 0.3, 0.5))}
+        for words, matrices in pairs.items():
+            samples = samples_of(matrices, (200, 200), seed=number)
+            test = jgl.network_test(samples, n_permutations=99, random_state=number)
+            rejected[words].append([p <= 0.05 for p in test.p_values.values()])
+    everywhere, single = (np.mean(rejected[words], axis=0) for words in ("all", "one"))
+    assert everywhere[0] < 0.5 < everywhere[3] and single[2] < 0.5 < single[3]
+
+
+def arms_of(drug_after, *others, n=100, seed=0):
+    names = ("drug_after", "drug_before", "placebo_after", "placebo_before")
+    return dict(zip(names, samples_of([drug_after, *others], [n] * 4, seed).values(), strict=True))
+
+
+ARMS = {"drug_after": "drug", "drug_before": "drug", "placebo_after": "placebo", "placebo_before": "placebo"}
+INTERACTION = {"drug_after": 1, "drug_before": -1, "placebo_after": -1, "placebo_before": 1}
+
+
+def test_a_contrast_is_of_changes_not_of_arms():
+    options = {"contrast": INTERACTION, "arms": ARMS, "n_permutations": 99, "random_state": 0}
+    unlike_arms = arms_of(chain(8, 0.1), chain(8, 0.1), chain(8, 0.45), chain(8, 0.45))
+    assert jgl.network_test(unlike_arms, n_permutations=39, random_state=0).p_values["strength"] <= 0.05
+    assert jgl.network_test(unlike_arms, **options).p_values["adaptive"] > 0.05
+    one_arm = arms_of(chain(8, 0.3, 0.6), chain(8, 0.3, 0.0), chain(8, 0.45), chain(8, 0.45), n=250)
+    test = jgl.network_test(one_arm, **options)
+    assert test.p_values["maximum"] <= 0.02
+    assert set(test.nodes().variable[:2]) == {"x0", "x1"}
+    estimates = jgl.infer(one_arm).contrast(INTERACTION)
+    assert estimates.iloc[0].variable1 == "x0" and estimates.iloc[0].variable2 == "x1"
+
+
+def test_rows_are_permuted_within_arms():
+    subjects = {name: np.arange(40) for name in ARMS}
+    samples = arms_of(*[chain(4, 0.3)] * 4, n=40)
+    options = {"contrast": INTERACTION, "arms": ARMS, "n_permutations": 9, "random_state": 0}
+    assert jgl.network_test(samples, paired=subjects, **options).paired
+    with pytest.raises(ValueError, match="add up to 1 over the classes drug_after, drug_before"):
+        jgl.network_test(samples, contrast={"drug_after": 1, "placebo_after": -1}, arms=ARMS)
+    with pytest.raises(ValueError, match="arms needs a contrast"):
+        jgl.network_test(samples, arms=ARMS)
+    with pytest.raises(ValueError, match="arms must name the arm of each class"):
+        jgl.network_test(samples, contrast=INTERACTION, arms={**ARMS, "other": "drug"})
+
+
+def test_differences_are_found_in_the_set_that_has_them(tmp_path):
+    samples = samples_of([chain(12, 0.3, 0.0), chain(12, 0.3, 0.6)], (150, 150), seed=1)
+    file = tmp_path / "sets.gmt"
+    file.write_text("first\tabout\tx0\tx1\tx2\nlast\tabout\tx9\tx10\tx11\tother\nunknown\tabout\ty\tx3\n")
+    test = jgl.network_test(samples, sets=file, n_permutations=99, random_state=0)
+    table = test.sets().set_index("set")
+    assert list(table.index) == ["first", "last"] and table.n_variables.tolist() == [3, 3]
+    assert table.p_value["first"] <= 0.02 and table.p_enrichment["first"] <= 0.02 and table.enrichment["first"] > 3
+    assert table.p_value["last"] > 0.05 and table.p_enrichment["last"] > 0.05
+    every = jgl.network_test(samples, sets={"all": samples_names(12)}, n_permutations=9, random_state=0)
+    assert every.sets().statistic[0] == pytest.approx(every.statistics["l2"]) and every.sets().enrichment[
+        0
+    ] == pytest.approx(1)
+    with pytest.raises(ValueError, match="No set has two variables"):
+        jgl.network_test(samples, sets={"none": ["a", "b"]}, n_permutations=9)
+    file.write_text("first\tabout\n")
+    with pytest.raises(ValueError, match=r"Set 1 of 'sets\.gmt' has no genes"):
+        jgl.network_test(samples, sets=file)
+
+
+def samples_names(p):
+    return [f"x{i}" for i in range(p)]
 
 
 def test_the_level_holds_where_classes_differ_in_size_and_tails():

@@ -24,7 +24,7 @@ from jointglasso.data.prepare import Preparation
 from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples
 from jointglasso.engine.executors import TaskProgress
-from jointglasso.inference.standard_errors import Residuals, all_factors, mean_of_factors, moderated
+from jointglasso.inference.standard_errors import Residuals, all_factors, mean_of_factors, moderated, variance_of_sum
 from jointglasso.inference.support import find_support, penalty_of
 from jointglasso.penalties import GroupPenalty
 from jointglasso.selection.solves import Tracker, WorkerPool
@@ -179,15 +179,15 @@ class Estimator:
     def estimate_with_se(
         self,
         draws: ResampledData,
-        summary: Callable[[FloatArray, FloatArray], Any],
+        summary: Callable[[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]], Any],
         tracker: Tracker,
         workers: WorkerPool,
     ) -> list[Any]:
-        """``summary(z, error)`` of every draw, with moderated standard errors."""
+        """``summary(z, error, variance)`` of every draw: moderated standard errors, and Var(w'z) (K,) by weights w."""
         return _Repeats(self, draws, summary, judged=True).all(tracker, workers)
 
-    def estimate_batch(self, draws: Sequence[list[FloatArray]], judged: bool) -> list[tuple[FloatArray, ...]]:
-        """Estimates z (P, K) of each draw, and their standard error if `judged`."""
+    def estimate_batch(self, draws: Sequence[list[FloatArray]], judged: bool) -> list[tuple[Any, ...]]:
+        """Estimates z (P, K) of each draw, and what `estimate_with_se` passes on if `judged`."""
         problems = [[_standardised(X) for X in samples] for samples in draws]
         of_one = self._estimate_with_se if judged else self._estimate_alone
         return [of_one(*fitted) for fitted in zip(problems, self._fit(problems), strict=True)]
@@ -212,7 +212,7 @@ class Estimator:
         )
         return [Theta.toarray() for Theta in support.precision]
 
-    def _estimate_with_se(self, scores: list[FloatArray], precision: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def _estimate_with_se(self, scores: list[FloatArray], precision: list[FloatArray]) -> tuple[Any, ...]:
         z, rho, residuals = _z_of(scores, precision, None)
         error = np.empty_like(z)
         upper = np.triu_indices(scores[0].shape[1], 1)
@@ -220,7 +220,16 @@ class Estimator:
             g = all_factors(part, rho[k])[upper]
             mean = mean_of_factors(g, rho[k][upper])
             error[:, k] = np.sqrt(moderated(g, mean) / (self.sizes[k] - 3.0))
-        return z, error
+
+        def variance(weight: FloatArray) -> FloatArray:
+            used = np.flatnonzero(weight)
+            i, j = upper[0][used], upper[1][used]
+            of_class = [
+                variance_of_sum(part, i, j, R[i, j], weight[used]) for part, R in zip(residuals, rho, strict=True)
+            ]
+            return np.array(of_class) / (self.sizes - 3.0)
+
+        return z, error, variance
 
 
 @dataclass(frozen=True)

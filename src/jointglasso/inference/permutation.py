@@ -6,20 +6,26 @@ difference by its standard error for two classes), the statistics are
 
 * `maximum`: the root of the largest Q, for few strong differences;
 * `l2`: the root of the sum of all Q, for many weak ones;
-* `strength`: the largest difference between two classes of the sum of squared partial correlations (on the scale of z,
-  corrected for the noise), by its standard error: a test of equal overall connectivity.
+* `strength`: the largest difference between two classes of the sum of z over the pairs, weighted by their pooled
+  effects, by its standard error: a test of equal overall connectivity;
+* `adaptive`: the smallest p-value of these three, calibrated by the same permutations.
 
-and for every variable `l2` over its pairs. Standard errors are recomputed in every permutation: statistics that are not
-studentised reject equal graphs far too often where classes differ in size and tails. For correlations that are
-recomputed in every draw (mixed, Spearman's, pairwise) they come from the data, with one factor for all classes.
+and `l2` over the pairs of every variable and within sets of variables. For a contrast ``sum_k c_k z_k`` of the classes
+its squared t statistic takes the place of Q, and rows are permuted between the classes of an arm.
+
+Standard errors are recomputed in every permutation: statistics that are not studentised reject equal graphs far too
+often where classes differ in size and tails. For correlations that are recomputed in every draw (mixed, Spearman's,
+pairwise) they come from the data, with one factor for all classes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
@@ -28,9 +34,11 @@ from jointglasso.data.checks import InputError, check_count, check_positive, kno
 from jointglasso.inference.batch import Estimator, Recomputed, Scores
 from jointglasso.inference.data import InferenceData, read_inference_data
 from jointglasso.inference.estimates import estimate
+from jointglasso.inference.result import check_coefficients
 from jointglasso.inference.standard_errors import Residuals
 from jointglasso.inference.support import class_weights, find_support
 from jointglasso.inference.tests import q_values, spread
+from jointglasso.io import read_gene_sets
 from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
 
 if TYPE_CHECKING:
@@ -39,7 +47,7 @@ if TYPE_CHECKING:
 #: Median of chi-square with one degree of freedom.
 _MEDIAN = 0.454936
 
-STATISTICS = ("maximum", "l2", "strength")
+STATISTICS = ("maximum", "l2", "strength", "adaptive")
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +57,8 @@ class NetworkTest(ReprMixin):
     Attributes
     ----------
     statistics, p_values : dict of float
-        Of the hypothesis that all networks are equal, by name of the statistic.
+        Of the hypothesis that all networks are equal (that the contrast is zero), by name of the statistic. The value
+        of `adaptive` is the smallest p-value of the other three.
     node_statistics, node_p_values, node_p_familywise : array (p,)
         `l2` over the pairs of each variable; its p-value; and the familywise p-value (maximum over
         the variables in each permutation).
@@ -59,6 +68,10 @@ class NetworkTest(ReprMixin):
         Whether rows were permuted within subjects.
     class_names, variable_names : tuple of str
         As in the data.
+    set_sizes : dict of int
+        Number of variables of each set that are in the data.
+    set_statistics, set_p_values : array (2, number of sets)
+        `l2` over the pairs within each set, and the mean of Q within the set by that of all pairs.
 
     Examples
     --------
@@ -81,6 +94,9 @@ class NetworkTest(ReprMixin):
     paired: bool
     class_names: tuple[str, ...]
     variable_names: tuple[str, ...]
+    set_sizes: dict[str, int]
+    set_statistics: FloatArray
+    set_p_values: FloatArray
 
     @property
     def table(self) -> pd.DataFrame:
@@ -106,6 +122,31 @@ class NetworkTest(ReprMixin):
         )
         return frame.sort_values(["p_value", "statistic"], ascending=[True, False], kind="stable", ignore_index=True)
 
+    def sets(self) -> pd.DataFrame:
+        """Table of the sets of variables, smallest p first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns `set`, `n_variables`, `statistic` (l2 over the pairs within the set), `p_value` (that no pair within
+            the set differs), `q_value`, `enrichment` (mean of Q within the set by that of all pairs) and
+            `p_enrichment` (that differences are not concentrated in the set).
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame(
+            {
+                "set": list(self.set_sizes),
+                "n_variables": self.set_sizes.values(),
+                "statistic": self.set_statistics[0],
+                "p_value": self.set_p_values[0],
+                "q_value": q_values(self.set_p_values[0], len(self.set_sizes)),
+                "enrichment": self.set_statistics[1],
+                "p_enrichment": self.set_p_values[1],
+            }
+        )
+        return frame.sort_values(["p_value", "p_enrichment"], kind="stable", ignore_index=True)
+
     def _parts(self) -> list[Any]:
         kind = "permutations within subjects" if self.paired else "permutations"
         head = f"Do the networks of {', '.join(self.class_names)} differ? {self.n_permutations:,} {kind}"
@@ -118,6 +159,9 @@ def network_test(
     y: Any = None,
     *,
     paired: Any = None,
+    contrast: Mapping[str, float] | None = None,
+    arms: Mapping[str, Any] | None = None,
+    sets: Any = None,
     n_permutations: int = 1000,
     association: str = "nonparanormal",
     covariates: Any = None,
@@ -137,8 +181,16 @@ def network_test(
     X, y, association, covariates, missing, weights, penalty_multiplier
         As in `infer`; at least two classes.
     paired : sequence of n labels, or dict by class, optional
-        Subject of each sample where every subject was measured once in each class; labels are then swapped within
-        subjects.
+        Subject of each sample where every subject was measured once in each class (of its arm); labels are then
+        swapped within subjects.
+    contrast : dict of float by class, optional
+        Coefficients c_k of a contrast to test, as in `Inference.contrast`, instead of the equality of all classes.
+    arms : dict from class to arm, optional
+        Rows are permuted between the classes of an arm only, such as the times of each arm of a trial. The
+        coefficients of a contrast add up to zero within each arm. One arm by default.
+    sets : dict of sequences of variables by name, or path of a .gmt file, optional
+        Sets of variables (pathways) in which differences are tested (`NetworkTest.sets`). Variables that are not in
+        the data are ignored, and so are sets that have fewer than two in it.
     n_permutations : int, default 1000
         Permutations.
     random_state : int, RandomState or None
@@ -179,7 +231,10 @@ def network_test(
         raise InputError("The test compares classes, and there is only one: give labels y of at least two.", "y")
     if data.n_variables < 2:
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
-    orders = None if data.subject_names is None else _paired_orders(data.class_names, data.subject_names)
+    members = _arms(data.class_names, arms, contrast)
+    orders = _orders(data, members)
+    variable_sets = _variable_sets(sets, data.source.variable_names)
+    summary = _Summary(data.n_variables, _contrasts(data.class_names, contrast), contrast is not None, variable_sets)
     rng = check_random_state(random_state)
     seeds = rng.randint(0, 2**31 - 1, size=n_permutations)
     multiplier = check_positive("penalty_multiplier", penalty_multiplier)
@@ -188,12 +243,12 @@ def network_test(
     tracker = Tracker(callback, n_permutations + 1)
     if data.recomputed is None:
         draws = _Permutations(data.units_drawn, orders, seeds)
-        statistics = estimator.estimate_with_se(draws, _Summary(data.n_variables), tracker, workers)
+        statistics = estimator.estimate_with_se(draws, summary, tracker, workers)
     else:
         draws = _Permutations(data.recomputed.with_margins_removed(), orders, seeds)
-        summary = _Summary(data.n_variables, _pooled_errors(data, multiplier, weights))
-        statistics = estimator.estimate(draws, summary, tracker, workers)
-    return _result(data, statistics, paired is not None)
+        with_errors = replace(summary, error=_pooled_errors(data, multiplier, weights))
+        statistics = estimator.estimate(draws, with_errors, tracker, workers)
+    return _result(data, statistics, paired is not None, variable_sets)
 
 
 def _pooled_errors(data: InferenceData, multiplier: float, weights: Any) -> FloatArray:
@@ -214,7 +269,7 @@ class _Permutations:
     """Draw 0 is the data, the others have permuted class labels."""
 
     units: Recomputed | Scores
-    orders: IntArray | None
+    orders: list[IntArray]
     seeds: IntArray
     stage = "permutations"
 
@@ -228,76 +283,171 @@ class _Permutations:
         return self.units.permuted(_permutation(self.orders, n, np.random.default_rng(self.seeds[number - 1])))
 
 
+@dataclass(frozen=True)
 class _Summary:
-    """Global and node statistics of one draw; with standard errors `error` (P, K), or those of the draw."""
+    """Global statistics, those of the nodes and of the sets of one draw.
 
-    def __init__(self, n_variables: int, error: FloatArray | None = None) -> None:
-        self._n_variables, self._error = n_variables, error
-        self._rows, self._columns = np.triu_indices(n_variables, 1)
+    `contrasts` (r, K) has the coefficients of the comparisons; with `single`, Q is that of the only one. Standard
+    errors are `error` (P, K) or those of the draw.
+    """
 
-    def __call__(self, z: FloatArray, *errors: FloatArray) -> tuple[FloatArray, FloatArray]:
-        error = calibrated(z, errors[0] if self._error is None else self._error)
+    n_variables: int
+    contrasts: FloatArray
+    single: bool
+    sets: dict[str, IntArray]
+    error: FloatArray | None = None
+
+    def __call__(
+        self, z: FloatArray, error: FloatArray | None = None, variance: Callable[[FloatArray], FloatArray] | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        error, inflation = calibrated(z, self.error if error is None else error)
         Q = spread(z, error)
-        nodes = np.bincount(self._rows, Q, self._n_variables) + np.bincount(self._columns, Q, self._n_variables)
-        return np.array([np.sqrt(Q.max()), np.sqrt(Q.sum()), strength_difference(z, error)]), np.sqrt(nodes)
+        if self.single:
+            Q = (z @ self.contrasts[0]) ** 2 / (error**2 @ self.contrasts[0] ** 2)
+        matrix = np.zeros((self.n_variables, self.n_variables))
+        matrix[np.triu_indices(self.n_variables, 1)] = Q
+        matrix += matrix.T
+        inside = np.array([0.5 * matrix[np.ix_(i, i)].sum() for i in self.sets.values()])
+        n_pairs = np.array([len(i) * (len(i) - 1) / 2 for i in self.sets.values()])
+        values = np.sqrt(Q.max()), np.sqrt(Q.sum()), self._strength(z, error, inflation, variance)
+        sets = np.stack([np.sqrt(inside), inside / n_pairs / Q.mean()])
+        return np.array(values), np.sqrt(matrix.sum(axis=1)), sets
+
+    def _strength(self, z: FloatArray, error: FloatArray, inflation: FloatArray, variance: Any) -> float:
+        """Largest studentised contrast of ``sum w z`` over the pairs, with the weights w of the pooled effects."""
+        weight = pooled_weights(z, error)
+        by_class = weight**2 @ error**2
+        if variance is not None:  # estimates of several pairs depend on each other, positively with heavy tails
+            by_class = np.maximum(by_class, inflation * variance(weight))
+        deviation = np.sqrt(self.contrasts**2 @ by_class)
+        return float((np.abs(self.contrasts @ (weight @ z)) / np.where(deviation > 0, deviation, np.inf)).max())
 
 
-def calibrated(z: FloatArray, error: FloatArray) -> FloatArray:
+def calibrated(z: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Standard errors of each class scaled so that the median of ``(z / error)^2`` is that of chi-square(1).
 
-    In a sparse network most pairs are null. With heavy tails and few samples all standard errors of a class are too
-    small, less so after permutation, which mixes the classes; without the factor this alone would be significant.
+    Returns them and the factors (K,) of their squares. In a sparse network most pairs are null. With heavy tails and
+    few samples all standard errors of a class are too small, less so after permutation, which mixes the classes;
+    without the factor this alone would be significant.
     """
     inflation = np.median((z / error) ** 2, axis=0) / _MEDIAN
-    return error * np.sqrt(np.where(inflation > 0, inflation, 1.0))
+    inflation = np.where(inflation > 0, inflation, 1.0)
+    return error * np.sqrt(inflation), inflation
 
 
-def strength_difference(z: FloatArray, error: FloatArray) -> float:
-    """Largest studentised difference between two classes of ``sum (z^2 - error^2)``, whose mean is ``sum z^2``.
+def pooled_weights(z: FloatArray, error: FloatArray) -> FloatArray:
+    """(P,): weights ``m (1 - (2 / t)^2)_+`` of the pairs, from their pooled effects m with t statistics t.
 
-    The variance of ``z^2 - error^2`` is ``2 error^4 + 4 z^2 error^2``.
+    They are independent of all contrasts whose coefficients add up to zero, and pairs without an edge add little noise.
     """
-    excess = z**2 - error**2
-    total = excess.sum(axis=0)
-    variance = (2.0 * error**4 + 4.0 * np.maximum(excess, 0.0) * error**2).sum(axis=0)
-    a, b = np.triu_indices(z.shape[1], 1)
-    return float((np.abs(total[a] - total[b]) / np.sqrt(variance[a] + variance[b])).max())
+    precision = error**-2
+    total = precision.sum(axis=1)
+    effect = (precision * z).sum(axis=1) / total
+    weight: FloatArray = effect * (1.0 - 4.0 / np.maximum(effect**2 * total, 4.0))
+    return weight
 
 
-def _result(data: InferenceData, statistics: list[tuple[FloatArray, FloatArray]], paired: bool) -> NetworkTest:
-    global_statistics, nodes = (np.array(part) for part in zip(*statistics, strict=True))
-    limit, node_limit = (
-        global_statistics[0] * (1.0 - 1e-12),
-        nodes[0] * (1.0 - 1e-12),
-    )  # ties count in spite of rounding
+def draw_p_values(draws: FloatArray) -> FloatArray:
+    """(B + 1, m): p-value of every draw of m statistics among all draws; ties count in spite of rounding."""
+    ranks: FloatArray = stats.rankdata(-np.round(draws, 9), method="max", axis=0)
+    return ranks / len(draws)
+
+
+def _result(
+    data: InferenceData, statistics: list[tuple[FloatArray, ...]], paired: bool, sets: dict[str, IntArray]
+) -> NetworkTest:
+    global_draws, nodes, set_draws = (np.array(part) for part in zip(*statistics, strict=True))
+    p_values = draw_p_values(global_draws)
+    smallest = p_values.min(axis=1)
+    adaptive = float((smallest <= smallest[0]).mean())
+    node_limit = nodes[0] * (1.0 - 1e-12)  # ties count in spite of rounding
     return NetworkTest(
-        statistics=dict(zip(STATISTICS, global_statistics[0].tolist(), strict=True)),
-        p_values=dict(zip(STATISTICS, (global_statistics >= limit).mean(axis=0).tolist(), strict=True)),
+        statistics=dict(zip(STATISTICS, [*global_draws[0].tolist(), float(smallest[0])], strict=True)),
+        p_values=dict(zip(STATISTICS, [*p_values[0].tolist(), adaptive], strict=True)),
         node_statistics=nodes[0],
-        node_p_values=(nodes >= node_limit).mean(axis=0),
+        node_p_values=draw_p_values(nodes)[0],
         node_p_familywise=(nodes.max(axis=1)[:, None] >= node_limit).mean(axis=0),
         n_permutations=len(statistics) - 1,
         paired=paired,
         class_names=data.class_names,
         variable_names=data.source.variable_names,
+        set_sizes={name: len(index) for name, index in sets.items()},
+        set_statistics=set_draws[0],
+        set_p_values=draw_p_values(set_draws)[0],
     )
 
 
-def _permutation(orders: IntArray | None, n: int, rng: np.random.Generator) -> IntArray:
-    """Random permutation of the rows (n,), within subjects if `orders` is given."""
-    if orders is None:
-        return rng.permutation(n)
-    mixed: IntArray = rng.permuted(orders, axis=1)
-    out = np.empty(n, dtype=np.int64)
-    out[orders] = mixed
+def _permutation(orders: list[IntArray], n: int, rng: np.random.Generator) -> IntArray:
+    """Random permutation of the rows (n,) within each row of the arrays `orders`."""
+    out = np.arange(n)
+    for order in orders:
+        out[order] = rng.permuted(order, axis=1)
     return out
 
 
-def _paired_orders(names: tuple[str, ...], subjects: list[Any]) -> IntArray:
-    """Rows (subjects, K) of each subject among the pooled samples."""
+def _arms(
+    names: tuple[str, ...], arms: Mapping[str, Any] | None, contrast: Mapping[str, float] | None
+) -> list[IntArray]:
+    """Classes of each arm, by position; refuses coefficients that do not add up to zero within an arm."""
+    named = dict.fromkeys(names, "all") if arms is None else {str(name): str(arm) for name, arm in arms.items()}
+    for name in {*names} ^ {*named}:
+        raise InputError(f"arms must name the arm of each class ({', '.join(names)}): see {name!r}.", "arms")
+    labels = np.array([named[name] for name in names])
+    members = [np.flatnonzero(labels == arm) for arm in dict.fromkeys(labels.tolist())]
+    c = None if contrast is None else check_coefficients(contrast, names)
+    for classes in members:
+        if c is not None and abs(c[classes].sum()) > 1e-9 * np.abs(c).max():
+            raise InputError(
+                f"The coefficients of contrast add up to {c[classes].sum():g} over the classes "
+                f"{', '.join(names[k] for k in classes)}, between which rows are permuted: they must add up to 0.",
+                "contrast",
+            )
+        if c is None and len(members) > 1:
+            raise InputError("arms needs a contrast of the classes: give contrast, or leave arms out.", "arms")
+    return members
+
+
+def _contrasts(names: tuple[str, ...], contrast: Mapping[str, float] | None) -> FloatArray:
+    """(r, K): coefficients of the contrast, or of the differences of each two classes."""
+    if contrast is not None:
+        return check_coefficients(contrast, names)[None]
+    a, b = np.triu_indices(len(names), 1)
+    unit = np.eye(len(names))
+    return unit[a] - unit[b]
+
+
+def _variable_sets(sets: Any, variable_names: tuple[str, ...]) -> dict[str, IntArray]:
+    """Positions of the variables of each set with at least two variables in the data."""
+    if sets is None:
+        return {}
+    if not isinstance(sets, Mapping):
+        sets = read_gene_sets(sets)
+    position = {name: i for i, name in enumerate(variable_names)}
+    known = {
+        str(name): sorted({position[v] for v in map(str, members) if v in position}) for name, members in sets.items()
+    }
+    used = {name: np.array(index) for name, index in known.items() if len(index) > 1}
+    if not used:
+        raise InputError("No set has two variables of the data: sets must use the names of the variables.", "sets")
+    return used
+
+
+def _orders(data: InferenceData, arms: list[IntArray]) -> list[IntArray]:
+    """Arrays whose rows are permuted: all rows of an arm, or the rows of each of its subjects."""
+    ends = np.cumsum([0, *data.units_drawn.sizes])
+    if data.subject_names is None:
+        return [np.concatenate([np.arange(ends[k], ends[k + 1]) for k in classes])[None] for classes in arms]
+    subjects = data.subject_names
+    return [
+        _paired_orders(tuple(data.class_names[k] for k in arm), [subjects[k] for k in arm], ends[arm]) for arm in arms
+    ]
+
+
+def _paired_orders(names: tuple[str, ...], subjects: list[Any], offsets: IntArray) -> IntArray:
+    """Rows (subjects, K) of each subject among the pooled samples; those of class k begin at ``offsets[k]``."""
     first = subjects[0]
-    columns, offset = [], 0
-    for name, labels in zip(names, subjects, strict=True):
+    columns = []
+    for name, labels, offset in zip(names, subjects, offsets.tolist(), strict=True):
         known, counts = np.unique(labels, return_counts=True)
         if (counts > 1).any():
             raise InputError(
@@ -313,5 +463,4 @@ def _paired_orders(names: tuple[str, ...], subjects: list[Any]) -> IntArray:
                 class_name=name,
             )
         columns.append(offset + np.argsort(labels, kind="stable"))
-        offset += len(labels)
     return np.column_stack(columns)

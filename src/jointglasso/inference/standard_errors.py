@@ -11,7 +11,7 @@ noisy; it is shrunken towards the mean over all pairs of the class, with that me
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -174,20 +174,33 @@ def factors(
     residuals: Residuals, rows: IntArray, columns: IntArray, rho: FloatArray, subjects: IntArray | None = None
 ) -> FloatArray:
     """Factor g (m,) of the pairs (rows, columns), from the influence of every sample."""
-    r = -residuals.theta_of(rows, columns)
-    theta = residuals.Theta.diagonal()
-    r /= np.sqrt(theta[rows] * theta[columns])
     out = np.empty(len(rows))
-    step = max(1, PIECE // residuals.n_samples)
-    standard = residuals.standard
     variance = _variance_function(subjects)
-    for first in range(0, len(rows), step):
-        piece = slice(first, first + step)
-        values = influence(standard[rows[piece]], standard[columns[piece]], r[piece], rho[piece])
+    for piece, values in _influences(residuals, rows, columns, rho):
         out[piece] = variance(values)
     if residuals.dilution is not None:
         out *= residuals.dilution[rows, columns] / residuals.copies
     return out / (1.0 - rho**2) ** 2
+
+
+def variance_of_sum(residuals: Residuals, rows: IntArray, columns: IntArray, rho: FloatArray, w: FloatArray) -> float:
+    """Variance of ``sum w atanh(rho)`` over pairs, times n, with the covariances of their estimates."""
+    total = np.zeros(residuals.n_samples)
+    for piece, values in _influences(residuals, rows, columns, rho):
+        total += (w[piece] / (1.0 - rho[piece] ** 2)) @ values
+    return float(total.var())
+
+
+def _influences(
+    residuals: Residuals, rows: IntArray, columns: IntArray, rho: FloatArray
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Influences (m', n) of the pairs (rows, columns), some pairs at a time."""
+    theta, standard = residuals.Theta.diagonal(), residuals.standard
+    r = -residuals.theta_of(rows, columns) / np.sqrt(theta[rows] * theta[columns])
+    step = max(1, PIECE // residuals.n_samples)
+    for first in range(0, len(rows), step):
+        piece = slice(first, first + step)
+        yield piece, influence(standard[rows[piece]], standard[columns[piece]], r[piece], rho[piece])
 
 
 def influence(v_i: FloatArray, v_j: FloatArray, r: FloatArray, rho: FloatArray) -> FloatArray:
