@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy import stats
@@ -300,7 +300,8 @@ class _Summary:
     def __call__(
         self, z: FloatArray, error: FloatArray | None = None, variance: Callable[[FloatArray], FloatArray] | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        error, inflation = calibrated(z, self.error if error is None else error)
+        errors = self.error if error is None else error
+        error, inflation = calibrated(z, cast(FloatArray, errors))
         Q = spread(z, error)
         if self.single:
             Q = (z @ self.contrasts[0]) ** 2 / (error**2 @ self.contrasts[0] ** 2)
@@ -393,7 +394,7 @@ def _arms(
     for name in {*names} ^ {*named}:
         raise InputError(f"arms must name the arm of each class ({', '.join(names)}): see {name!r}.", "arms")
     labels = np.array([named[name] for name in names])
-    members = [np.flatnonzero(labels == arm) for arm in dict.fromkeys(labels.tolist())]
+    members: list[IntArray] = [np.flatnonzero(labels == arm) for arm in dict.fromkeys(labels.tolist())]
     c = None if contrast is None else check_coefficients(contrast, names)
     for classes in members:
         if c is not None and abs(c[classes].sum()) > 1e-9 * np.abs(c).max():

@@ -51,7 +51,7 @@ class Anderson:
 
     def _append(self, image: FloatArray, residual: FloatArray) -> None:
         """Replace the oldest differences; those of groups without a former image are zero."""
-        slot, known = self.number % MEMORY, ~self._of_groups(self.fresh)
+        slot, known = self.number % MEMORY, self._of_groups(~self.fresh)
         np.multiply(known, image - self.image, out=self.images[slot])
         np.multiply(known, residual - self.residual, out=self.residuals[slot])
         self.image, self.residual = image, residual
