@@ -785,5 +785,5 @@ def test_a_tested_difference_lies_in_its_interval_and_no_table_is_cut_off(open_r
         assert shown == pytest.approx(
             [tested.difference, tested.low, tested.high, tested.q_value, tested.p_value], abs=6e-4
         )
-    wider = "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
-    assert page.run(wider) == []
+    wider = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth)"
+    assert page.run(f"return {wider}.map((e) => e.ariaLabel)") == []
