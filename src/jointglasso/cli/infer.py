@@ -12,11 +12,12 @@ import click
 from jointglasso._display import table_text
 from jointglasso._files import atomic_text
 from jointglasso.cli.folder import ResultFolder
-from jointglasso.cli.input_data import Data, about, prepare, read_annotations, read_labelled
+from jointglasso.cli.input_data import Data, prepare, read_labelled
 from jointglasso.cli.options import data_options, folder_options, split
 from jointglasso.cli.results import can_draw, write_explanation, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
 from jointglasso.cli.solving import counting, say_if_compiling
+from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
     from jointglasso import Inference, NetworkBootstrap
@@ -73,33 +74,35 @@ def infer(session: Session, /, **options: Any) -> int:
       jointglasso infer cells.csv --label condition --out tests
       jointglasso infer cells.csv --label condition --groups subject --covariates batch,age --out tests
     """
+    import pandas as pd
+
     import jointglasso as jgl
 
     _check(options)
     target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
-    annotations = split([options["groups"] or "", *options["covariates"]])
+    covariates = split(options["covariates"])
+    annotations = [*covariates, *split([options["groups"] or ""])]
     if options["overlap"] > 0:
         raise click.UsageError("--overlap does not go with tests: windows that share samples are not independent.")
     try:
-        table, preparation = read_labelled({**options, "drop": (*options["drop"], *annotations), "covariates": ()})
-    except ValueError as error:
-        named = next((name for name in annotations if f"no column {name!r}" in str(error)), None)
-        if named is None:
+        table, preparation = read_labelled({**options, "covariates": ()}, annotations)
+    except InputError as error:
+        if error.parameter != "annotations":
             raise
-        raise about(error, "groups" if named == options["groups"] else "covariates") from None
+        option = "groups" if repr(options["groups"]) in str(error) else "covariates"
+        raise InputError(str(error).replace(argument("annotations"), f"--{option}"), option) from None
     described = {**preparation, "constant": "isolate"}  # `infer` reports constant variables
     if described["missing"] == "em":
         described["missing"] = "pairwise"  # the same samples; EM is for `infer` alone
     data = prepare(table, described, options["file"])
-    columns = read_annotations(options, annotations)
     session.say(data.describe())
     say_if_compiling(session)
     arguments = {
         "association": options["association"],
         "missing": preparation["missing"],
         "weights": options["weights"],
-        "groups": None if options["groups"] is None else columns[options["groups"]],
-        "covariates": columns[split(options["covariates"])] if options["covariates"] else None,
+        "groups": table.annotations.get(options["groups"]),
+        "covariates": pd.DataFrame({name: table.annotations[name] for name in covariates}) if covariates else None,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", jgl.InferenceWarning)  # printed with the notes of the result
