@@ -58,7 +58,5 @@ def test_fractions_leave_eight_units_and_seeds_repeat():
     one, two = (jgl.centrality_stability(X, n_resamples=3, random_state=5) for _ in range(2))
     assert one.fractions.max() == pytest.approx(0.65)
     np.testing.assert_array_equal(one.correlations, two.correlations)
-    assert (
-    )
     with pytest.raises(jgl.InputError, match="fewer than 8"):
         jgl.centrality_stability(X[:8], n_resamples=2)
