@@ -15,7 +15,7 @@ def read_gene_sets(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     >>> import tempfile, pathlib
     >>> import jointglasso as jgl
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "sets.gmt"
-    >>> _ = file.write_text("HYPOXIA\\tlow oxygen\\tVEGFA\\tLDHA" + chr(10))
+    >>> _ = file.write_text(chr(9).join(["HYPOXIA", "low oxygen", "VEGFA", "LDHA"]))
     >>> jgl.io.read_gene_sets(file)
     {'HYPOXIA': ['VEGFA', 'LDHA']}
     """
