@@ -14,10 +14,10 @@ def read_gene_sets(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     --------
     >>> import tempfile, pathlib
     >>> import jointglasso as jgl
-    >>> file = pathlib.Path(tempfile.mkdtemp()) / "sets.gmt"
-    >>> _ = file.write_text(chr(9).join(["HYPOXIA", "low oxygen", "VEGFA", "LDHA"]))
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "hallmarks.gmt"
+    >>> _ = file.write_text(chr(9).join(["HYPOXIA", "MSigDB", "VEGFA", "CA9"]))
     >>> jgl.io.read_gene_sets(file)
-    {'HYPOXIA': ['VEGFA', 'LDHA']}
+    {'HYPOXIA': ['VEGFA', 'CA9']}
     """
     file = require_file(path)
     lines = [line.split("\t") for line in read_text(file, None).splitlines() if line.strip()]
