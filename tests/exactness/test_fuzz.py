@@ -129,7 +129,7 @@ def test_problems_that_once_failed(seed, number):
 
 @pytest.mark.parametrize("screening", ["none", "hybrid"], ids=["dense", "sparse"])
 def test_weights_that_differ_by_a_factor_of_3e9(screening):
-    """ADMM takes as many iterations as the caller permits; groups that sparse storage leaves go on with dense blocks."""
+    """ADMM takes as many iterations as the caller permits; groups left by sparse storage go on with dense blocks."""
     family, penalty = list(itertools.product(fuzz.FAMILIES, fuzz.solvable_penalties()))[617 % 78]
     problem = fuzz.draw(family, penalty, np.random.default_rng([1794973454, 617]))
     with fuzz.tuned([] if screening == "none" else fuzz.SPARSE):
