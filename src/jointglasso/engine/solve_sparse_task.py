@@ -116,7 +116,7 @@ def multiplication_rates() -> tuple[float, float]:
     i = np.concatenate([index[:, :-1].ravel(), index[:-1].ravel()])
     j = np.concatenate([index[:, 1:].ravel(), index[1:].ravel()])
     sparsity = FactorSparsity.of(side * side, i, j)
-    dense = FactorSparsity(np.arange(500), 0, np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), i[:0], i[:0])
+    dense = FactorSparsity(np.arange(500), 0, np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), i[:0])
     seconds = []
     with single_threaded_blas():
         for one, entries in ((sparsity, np.full(len(i), -0.1)), (dense, np.empty(0))):
@@ -151,7 +151,7 @@ def solve_sparse_task(item: Task, shared: TaskContext, progress: TaskProgress) -
     if dual is None:
         start = _nonzeros(layout, point.support)
         remaining = max(1, item.max_iter - n_iter)
-        return replace(item, start=start, saved=None, is_sparse=False, keep_blocks=False, max_iter=remaining)
+        return replace(item, start=start, saved=None, is_sparse=False, max_iter=remaining)
     cached_blocks = CachedSparseBlocks.of(dual, item, shared)
     violated, proved = cached_blocks.checked()
     gap = float(cached_blocks.bounds.gap[0])
