@@ -7,7 +7,7 @@ determinant is needed, which no sparse method could give, D being dense. rho is 
 ``max_i (|M| x)_i / x_i`` for some x > 0 (Collatz and Wielandt); s grows with the number of variables, rho does not.
 
 Rounding. The computed W on the sparsity of the factor differs from the exact one by at most ``eps sqrt(W_ii W_jj)``,
-eps of `inverse_error` (theorem C10), and at pairs outside the sparsity by the bounds of `sparse_check`. With N such a
+eps of `inverse_error` (theorem C11), and at pairs outside the sparsity by the bounds of `sparse_check`. With N such a
 bound on the error of each entry of R, s and rho grow by no more than the same numbers for |N| |Theta|.
 """
 
@@ -36,7 +36,7 @@ _RADIUS_STEPS, _MAX_ERROR = 10, 0.05
 def inverse_error(inverse: ClassInverse) -> tuple[float, float]:
     """Bounds on ``|X - W|_ij / sqrt(W_ii W_jj)`` for the computed X on the sparsity, and on the error of log det Theta.
 
-    X is the exact inverse, on the sparsity, of a matrix ``Theta + F`` (theorem C10): F contains the backward error of
+    X is the exact inverse, on the sparsity, of a matrix ``Theta + F`` (theorem C11): F contains the backward error of
     the factor, that of the columns of Takahashi's recursion and that of the inverse of the tail. Infinite if the bound
     on |W^(1/2) F W^(1/2)| is not small.
     """
