@@ -170,7 +170,7 @@ def prepare(
     samples = replace(Samples.from_labels(table.X, table.y, table.variable_names).loaded(), sample_fraction=share)
     if ranks:
         lost = np.array([ranks[name] for name in samples.class_names])
-        samples = replace(samples, residual_fraction=1.0 - lost / samples.sizes)
+        samples = replace(samples, size_fraction=1.0 - lost / samples.sizes)
     if order is not None:
         samples = samples.in_order(order)
     how = {name: value for name, value in preparation.items() if name != "weights"}
