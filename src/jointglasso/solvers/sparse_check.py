@@ -10,6 +10,7 @@ pairs where g is a subgradient. R, its difference from W, is then non-zero at fe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from scipy import sparse
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import entries_in_classes
 from jointglasso.blocks.sparse_group import LISTED_SLACK
+from jointglasso.rounding import sum_error
 from jointglasso.solvers.sparse_gradient import SparsePoint
 
 _UNIT = np.finfo(np.float64).eps / 2.0
@@ -25,8 +27,9 @@ _UNIT = np.finfo(np.float64).eps / 2.0
 #: Columns of W solved for at a time; listed pairs aimed at in one pass over the columns, and pairs examined at a time.
 _COLUMNS, _LISTED, _EXAMINED = 32, 500_000, 1_000_000
 
-#: Fractions of the slack to which columns of W are computed: at first, and where that leaves a doubt.
-_COLUMN_SLACK, _ENTRY_SLACK = 0.02, 2e-11
+#: Fractions of the slack to which columns of W are computed, at first and where that leaves a doubt; largest relative
+#: error of W that is accepted on the sparsity.
+_COLUMN_SLACK, _ENTRY_SLACK, _MAX_ERROR = 0.02, 2e-11, 0.05
 
 #: Steps of the power method for the least eigenvalue of Theta.
 _POWER_STEPS = 30
@@ -51,6 +54,33 @@ class ClassInverse:
         self.slack = point.group.slack / point.group.weights[k]
         self.search = LocalSearch(self.mu, _COLUMN_SLACK * self.slack, int(column_work / (4.0 * degree)) + 1000)
 
+    @cached_property
+    def error(self) -> tuple[float, float]:
+        """Bounds on ``|X - W|_ij / sqrt(W_ii W_jj)`` on the sparsity, X as computed, and on the error of log det Theta.
+
+        X is the exact inverse, on the sparsity, of a matrix ``Theta + F`` (theorem C11): F contains the backward error
+        of the factor, that of the columns of Takahashi's recursion and that of the inverse of the tail. Infinite if the
+        bound on |W^(1/2) F W^(1/2)| is not small.
+        """
+        sparsity = self.inverse.factor.sparsity
+        norm, relative = self.inverse.factor.backward_error
+        if not self.mu > 0.0:
+            return np.inf, np.inf
+        largest = float(abs(self.theta).sum(axis=1).max())
+        condition, longest = largest / self.mu, float(np.diff(sparsity.offset).max(initial=1))
+        trace = float(self.matrix.diagonal.sum())
+        columns = 5.0 * sum_error(longest + 4.0) * condition * np.sqrt(longest * trace * largest) / self.mu
+        m = float(sparsity.n_tail)
+        tail = sum_error(m + 1.0) * 4.0 * m * np.sqrt(m) * condition
+        total = 1.25 * (norm / self.mu + columns + tail)
+        if not total <= _MAX_ERROR:
+            return np.inf, np.inf
+        error, variance = total / (1.0 - total), self.inverse.diagonal
+        n_entries = 2.0 * len(sparsity.rows) + m * m + len(variance)
+        scaled = self.inverse.scaled_sum(np.sqrt(self.matrix.diagonal))
+        scaled += 2.0 * error * n_entries * float((variance * self.matrix.diagonal).max())
+        return error, 1.1 * relative * scaled
+
     def columns(self, variables: IntArray) -> tuple[FloatArray, FloatArray]:
         """(n, c), (c,): columns solved for, and bounds on their errors from their residuals."""
         X = self.inverse.columns(variables)
@@ -63,7 +93,7 @@ class ClassInverse:
     def values(self, i: IntArray, j: IntArray, accuracy: float) -> tuple[FloatArray, FloatArray]:
         """W at pairs of variables, with bounds on the errors; 0 for entries on the sparsity of the factor.
 
-        The error of those is part of `SparseDual.inverse_error`.
+        The error of those is `error`.
         """
         from jointglasso.kernels.sparse_columns import entries_of_inverse
 
@@ -176,6 +206,14 @@ class PairCheck:
         self.box = self.group.penalty.box_radius(self.group.layout.n_classes)
         found = self.group.map_classes(lambda k: ClassInverse(point, k))
         self.inverses = dict(zip(self.group.classes, found, strict=True))
+        layout = self.group.layout
+        self.root_error = np.zeros((layout.n_classes, len(layout.variables)))
+        """(K, U): products of two are bounds on the errors of W on the sparsity."""
+        for k, inverse in self.inverses.items():
+            eps, _ = inverse.error
+            if np.isfinite(eps):
+                variable = layout.local[self.group.members_of[k]]
+                self.root_error[k, variable] = np.sqrt(eps * (1.0 + 2.0 * eps) * inverse.inverse.diagonal)
 
     @property
     def proved(self) -> bool:
@@ -194,19 +232,20 @@ class PairCheck:
     ) -> Examined:  # fmt: skip
         """Subgradients of pairs; entries of W that leave a doubt are computed more accurately."""
         W, error = self._inverse(i, j, in_block, _COLUMN_SLACK)
-        g, inside, free, margin = self._decide(in_block, theta, S, W, error)
+        rounding = (self.root_error[:, i] * self.root_error[:, j]).T
+        g, inside, free, margin = self._decide(in_block, theta, S, W, error + rounding)
         unresolved = (error > 0.0) & (must_know[:, None] | (~free & ~inside[:, None]))
         index = np.flatnonzero(unresolved.any(axis=1))
         if len(index):
             W[index], error[index] = self._inverse(i[index], j[index], in_block[index], _ENTRY_SLACK)
-            g, inside, free, margin = self._decide(in_block, theta, S, W, error)
+            g, inside, free, margin = self._decide(in_block, theta, S, W, error + rounding)
         u, rest = g.copy(), np.flatnonzero(~inside)
         mask = in_block[rest]
         nearest = np.zeros(mask.shape)
         entries = entries_in_classes(self.group.penalty, mask)
         nearest[mask] = self.group.penalty.nearest_subgradient(theta[rest][mask], g[rest][mask], entries)
         u[rest] = nearest
-        uncertain = (error > 0.0) & ~free & ~inside[:, None]
+        uncertain = (error + rounding > 0.0) & ~free & ~inside[:, None]
         charged = in_block & ((u != g) | uncertain | must_know[:, None])
         return Examined(i, j, in_block, theta, S, W, error, u, charged, inside, margin)
 
