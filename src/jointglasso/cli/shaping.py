@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from dataclasses import replace
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from jointglasso.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jointglasso._typing import BoolArray, FloatArray
+    from jointglasso._typing import FloatArray
     from jointglasso.data.samples import Samples
     from jointglasso.io import LabelledTable
 
@@ -128,12 +127,12 @@ def shape(samples: Samples, options: dict[str, Any], covariates: pd.DataFrame) -
         samples = _log(samples)
         done.append("log(1 + value)")
     if options["constant"] == "drop":
-        varies = np.all([np.nanmax(X, axis=0) > np.nanmin(X, axis=0) for X in samples.matrices], axis=0)
+        varies = samples.varying
         if varies.sum() < 2:
             raise InputError(
                 "--constant drop leaves no two variables: nearly all are constant in some class.", "constant"
             )
-        samples, dropped = _keep(samples, varies), int((~varies).sum())
+        samples, dropped = samples.restricted_to(np.flatnonzero(varies)), int((~varies).sum())
         done += [f"{count(dropped, 'variable')} constant in a class dropped"] if dropped else []
     if covariates.shape[1]:
         samples = without_covariates(samples, covariates, options["association"])
@@ -142,7 +141,7 @@ def shape(samples: Samples, options: dict[str, Any], covariates: pd.DataFrame) -
     if n < samples.n_variables:
         within = np.sum([len(X) * np.nanvar(X, axis=0) for X in samples.matrices], axis=0)
         largest = np.argsort(-np.nan_to_num(within), kind="stable")[:n]
-        samples = _keep(samples, np.isin(np.arange(samples.n_variables), largest))
+        samples = samples.restricted_to(np.sort(largest))
         done.append(f"the {n:,} variables of largest variance")
     if not options["log"]:
         _warn_about_scale(np.concatenate(samples.matrices), options["association"])
@@ -156,12 +155,6 @@ def _log(samples: Samples) -> Samples:
             f"--log needs values from 0 on, but the least is {low:.4g}: leave it out, or shift the data.", "log"
         )
     return replace(samples, parts=[np.log1p(X) for X in samples.matrices], computed={})
-
-
-def _keep(samples: Samples, mask: BoolArray) -> Samples:
-    """The variables of a mask (p,)."""
-    names = tuple(compress(samples.variable_names, mask))
-    return replace(samples, parts=[X[:, mask] for X in samples.matrices], variable_names=names, computed={})
 
 
 def _warn_about_scale(X: FloatArray, association: str) -> None:
