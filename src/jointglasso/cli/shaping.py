@@ -72,6 +72,7 @@ def one_class_each(tables: dict[Path, LabelledTable], *, union: bool = False) ->
 
 
 def rename(table: LabelledTable, options: dict[str, Any]) -> LabelledTable:
+    """Table with the names of its classes changed by --rename."""
     new_names = _new_names(options)
     if not new_names:
         return table

@@ -221,12 +221,15 @@ class _Fields:
         return value
 
     def part(self, name: str) -> _Fields:
+        """Fields of an object."""
         return _Fields(self.get(name, dict), self.path)
 
     def number(self, name: str, least: float = -math.inf) -> float:
+        """A number of at least `least`."""
         return float(self.get(name, int | float, least))
 
     def names(self, name: str) -> tuple[str, ...]:
+        """A list of words."""
         names = self.get(name, list)
         if not names or not all(isinstance(word, str) for word in names):
             raise _damaged(self.path, f"{name} is not what it should be")
