@@ -103,18 +103,12 @@ def semidefinite(flat: FloatArray, offset: IntArray, size: IntArray) -> BoolArra
         flat[first : first + b * b].reshape(b, b) for first, b in zip(offset[n_small:], size[n_small:], strict=False)
     ]
     small = semidefinite_blocks(flat, offset, size, n_small)
-    large = map_on_cores(_is_semidefinite, large_matrices, work=sum(matrix.size for matrix in large_matrices))
+    large = map_on_cores(is_semidefinite, large_matrices, work=sum(matrix.size for matrix in large_matrices))
     return np.concatenate([small, np.array(large, dtype=bool)])
 
 
 def is_semidefinite(matrix: FloatArray) -> bool:
-    """Whether one symmetric matrix has no eigenvalue below zero beyond rounding."""
-    flat, size = np.ascontiguousarray(matrix).ravel(), np.array([len(matrix)])
-    return bool(semidefinite(flat, np.zeros(1, dtype=np.int64), size)[0])
-
-
-def _is_semidefinite(matrix: FloatArray) -> bool:
-    """Positive semidefiniteness of a large matrix by Cholesky, in single precision first; needs one copy."""
+    """Whether a symmetric matrix has no eigenvalue below zero beyond rounding: Cholesky, in single precision first."""
     from jointglasso.kernels.small_blocks import FORGIVEN, FORGIVEN_EACH
 
     variance, b = np.diagonal(matrix), len(matrix)
