@@ -115,7 +115,7 @@ def is_semidefinite(matrix: FloatArray) -> bool:
     raised_variance = variance + (FORGIVEN + FORGIVEN_EACH * b) * np.where(variance == 0.0, 1.0, variance)
     for kind in (np.float32, np.float64):
         with np.errstate(over="ignore", under="ignore"):
-            raised: Any = matrix.astype(kind)
+            raised: Any = matrix.astype(kind, order="C")
             raised.flat[:: b + 1] = raised_variance
         if factor_in_place(raised) and np.isfinite(np.diagonal(raised)).all():  # LAPACK does not report infinities
             return True
