@@ -11,15 +11,16 @@ import click
 
 from jointglasso._display import table_text
 from jointglasso._files import atomic_text
-from jointglasso.cli.folder import ResultFolder
-from jointglasso.cli.input_data import Data, about, prepare, read_annotations, read_labelled
+from jointglasso.cli.input_data import Data, prepare, read_labelled
 from jointglasso.cli.options import data_options, folder_options, split
-from jointglasso.cli.results import can_draw, write_explanation, write_parameters, write_table
+from jointglasso.cli.results import can_draw, result_folder, write_explanation, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
 from jointglasso.cli.solving import counting, say_if_compiling
+from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
     from jointglasso import Inference, NetworkBootstrap
+    from jointglasso.io import LabelledTable
 
 #: Rows of a table that are printed.
 SHOWN = 15
@@ -76,54 +77,53 @@ def infer(session: Session, /, **options: Any) -> int:
     import jointglasso as jgl
 
     _check(options)
-    target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
-    annotations = split([options["groups"] or "", *options["covariates"]])
-    if options["overlap"] > 0:
-        raise click.UsageError("--overlap does not go with tests: windows that share samples are not independent.")
+    with result_folder(session, options) as folder:
+        table, data, arguments = _read(options)
+        session.say(data.describe())
+        say_if_compiling(session)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", jgl.InferenceWarning)  # printed with the notes of the result
+            result = jgl.infer(table.to_frame(), table.y, se=options["se"], **arguments)
+            _print_tables(session, result, options["fdr"])
+            bootstrap = None
+            if options["n_resamples"]:
+                with counting(session, "bootstrap", "estimates") as show:
+                    bootstrap = jgl.bootstrap_network(
+                        table.to_frame(), table.y, n_resamples=options["n_resamples"], fdr=options["fdr"],
+                        random_state=0, callback=show, **arguments,
+                    )  # fmt: skip
+        if folder is not None:
+            _write(folder, result, bootstrap, options, data, session)
+    return OK
+
+
+def _read(options: dict[str, Any]) -> tuple[LabelledTable, Data, dict[str, Any]]:
+    """Table with the subjects and covariates as annotations, its description, and the arguments of `infer`."""
+    import pandas as pd
+
+    covariates, groups = split(options["covariates"]), split([options["groups"] or ""])
     try:
-        table, preparation = read_labelled({**options, "drop": (*options["drop"], *annotations), "covariates": ()})
-    except ValueError as error:
-        named = next((name for name in annotations if f"no column {name!r}" in str(error)), None)
-        if named is None:
+        table, preparation = read_labelled({**options, "covariates": ()}, [*covariates, *groups])
+    except InputError as error:
+        if error.parameter != "annotations":
             raise
-        raise about(error, "groups" if named == options["groups"] else "covariates") from None
+        option = "groups" if repr(options["groups"]) in str(error) else "covariates"
+        raise InputError(str(error).replace(argument("annotations"), f"--{option}"), option) from None
     described = {**preparation, "constant": "isolate"}  # `infer` reports constant variables
     if described["missing"] == "em":
         described["missing"] = "pairwise"  # the same samples; EM is for `infer` alone
-    data = prepare(table, described, options["file"])
-    columns = read_annotations(options, annotations)
-    session.say(data.describe())
-    say_if_compiling(session)
-    arguments = {
-        "association": options["association"],
-        "missing": preparation["missing"],
-        "weights": options["weights"],
-        "groups": None if options["groups"] is None else columns[options["groups"]],
-        "covariates": columns[split(options["covariates"])] if options["covariates"] else None,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", jgl.InferenceWarning)  # printed with the notes of the result
-        result = jgl.infer(table.to_frame(), table.y, se=options["se"], **arguments)
-    _print_tables(session, result, options["fdr"])
-    bootstrap = None
-    if options["n_resamples"]:
-        with counting(session, "bootstrap", "estimates") as show, warnings.catch_warnings():
-            warnings.simplefilter("ignore", jgl.InferenceWarning)
-            bootstrap = jgl.bootstrap_network(
-                table.to_frame(), table.y, n_resamples=options["n_resamples"], fdr=options["fdr"], random_state=0,
-                callback=show, **arguments,
-            )  # fmt: skip
-    if target is not None:
-        with target.building() as folder:
-            _write(folder, result, bootstrap, options, data, session)
-        session.say(f"Written to {target.requested}.")
-        session.answer(out=target.path)
-    return OK
+    arguments = {name: preparation[name] for name in ("association", "missing", "weights")}
+    arguments["groups"] = table.annotations[groups[0]] if groups else None
+    columns = {name: table.annotations[name] for name in covariates}
+    arguments["covariates"] = pd.DataFrame(columns) if columns else None
+    return table, prepare(table, described, options["file"]), arguments
 
 
 def _check(options: dict[str, Any]) -> None:
     from jointglasso.inference.data import check_combination
 
+    if options["overlap"] > 0:
+        raise click.UsageError("--overlap does not go with tests: windows that share samples are not independent.")
     if options["scale"] == "covariance":
         raise click.UsageError("--scale covariance: partial correlations are the same on either scale; leave it out.")
     if options["constant"] == "isolate":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,29 +13,23 @@ import click
 import numpy as np
 
 from jointglasso._wording import count, listed, nearest
-from jointglasso.cli.options import split
+from jointglasso.cli.options import assignments, split
 from jointglasso.errors import InputError
 
 if TYPE_CHECKING:
     from jointglasso.io import LabelledTable
 
 
-def shape(
-    table: LabelledTable, options: dict[str, Any], covariate_columns: Any = None
-) -> tuple[LabelledTable, dict[str, float]]:
-    """Table after the transformations of the options, and the rank of the covariates in each class, if there are any.
-
-    `covariate_columns` holds categorical covariates.
-    """
+def shape(table: LabelledTable, options: dict[str, Any]) -> tuple[LabelledTable, dict[str, float]]:
+    """Table after the transformations of the options, and the rank of the covariates in each class."""
     ranks: dict[str, float] = {}
-    table = _rename(table, split(options["rename"]))
+    table = _rename(table, options)
     if options["log"]:
         table = _log(table)
     if options["constant"] == "drop":
         table = _drop_constant(table)
     if covariates := split(options["covariates"]):
-        table, columns = _split_covariates(table, covariates, covariate_columns)
-        table, ranks = _regress_out(table, columns, options["association"])
+        table, ranks = _regress_out(table, covariates, options["association"])
     if options["top_variance"]:
         table = _top_variance(table, options["top_variance"])
     if not options["log"]:
@@ -43,9 +37,13 @@ def shape(
     return table, ranks
 
 
+def _new_names(options: dict[str, Any]) -> dict[str, str]:
+    return dict(assignments("--rename", split(options["rename"]), "OLD=NEW"))
+
+
 def class_order(table: LabelledTable, options: dict[str, Any]) -> list[str] | None:
     """Classes in the order of --classes, or else of --rename; None for the default order."""
-    renamed = dict(_pairs(split(options["rename"])))
+    renamed = _new_names(options)
     order = [renamed.get(name, name) for name in split(options["classes"])] or list(dict.fromkeys(renamed.values()))
     if not order:
         return None
@@ -57,62 +55,42 @@ def one_class_each(tables: dict[Path, LabelledTable], *, union: bool = False) ->
 
     Variables are the intersection over the files, or with `union` all of them, NaN where a file lacks one.
     """
+    import pandas as pd
+
     from jointglasso.io import LabelledTable
 
     names = [path.name.split(".")[0] for path in tables]
     if len(set(names)) < len(names):
         names = [str(path) for path in tables]
-    first = next(iter(tables.values()))
-    common = [name for name in first.variable_names if all(name in set(t.variable_names) for t in tables.values())]
-    if union:
-        common = list(dict.fromkeys(name for table in tables.values() for name in table.variable_names))
-    if not common:
-        raise InputError(
-            f"{listed([path.name for path in tables])} have no variable in common: each file is read as a class.",
-            "files",
-        )
     for path, table in tables.items():
         if table.y is not None:
             raise InputError(
                 f"{path.name} is one of several files, each a class: leave --label and --labels out.", "label"
             )
-        left_out = len(table.variable_names) - len(common)
-        if left_out > 0:
+    files, parts = listed([path.name for path in tables]), list(tables.values())
+    merged = pd.concat([part.to_frame() for part in parts], join="outer" if union else "inner")
+    if not merged.shape[1]:
+        raise InputError(f"{files} have no variable in common: each file is read as a class.", "files")
+    for path, table in tables.items():
+        if (left_out := len(table.variable_names) - merged.shape[1]) > 0:
             what = f"{count(left_out, 'variable')} of {path.name}"
             warnings.warn(f"{what} left out, which not all files have.", UserWarning, stacklevel=2)
-    parts = [_with_variables(table, common) for table in tables.values()]
-    labels = np.repeat(names, [len(part.X) for part in parts])
-    samples = tuple(f"{name}/{sample}" for name, part in zip(names, parts, strict=True) for sample in part.sample_names)
-    source = f"{len(parts)} files, each a class: {listed([path.name for path in tables])}"
-    return LabelledTable(np.concatenate([part.X for part in parts]), labels, tuple(common), samples, source)
+    return LabelledTable(
+        merged.to_numpy(),
+        np.repeat(names, [len(part.X) for part in parts]),
+        tuple(merged.columns),
+        tuple(f"{name}/{sample}" for name, part in zip(names, parts, strict=True) for sample in part.sample_names),
+        f"{len(parts)} files, each a class: {files}",
+        {name: np.concatenate([part.annotations[name] for part in parts]) for name in parts[0].annotations},
+    )
 
 
-def _with_variables(table: LabelledTable, variables: list[str]) -> LabelledTable:
-    """Table with these variables, NaN in the columns of those it lacks."""
-    position = {name: index for index, name in enumerate(table.variable_names)}
-    X = np.full((len(table.X), len(variables)), np.nan)
-    for index, name in enumerate(variables):
-        if name in position:
-            X[:, index] = table.X[:, position[name]]
-    return replace(table, X=X, variable_names=tuple(variables))
-
-
-def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
-    pairs = []
-    for text in texts:
-        old, equals, new = (part.strip() for part in text.partition("="))
-        if not (old and equals and new):
-            raise InputError(f"--rename {text!r} is not a renaming: write OLD=NEW, such as 1=men,2=women.", "rename")
-        pairs.append((old, new))
-    return pairs
-
-
-def _rename(table: LabelledTable, renames: Sequence[str]) -> LabelledTable:
-    if not renames:
+def _rename(table: LabelledTable, options: dict[str, Any]) -> LabelledTable:
+    new_names = _new_names(options)
+    if not new_names:
         return table
     if table.y is None:
         raise InputError("--rename names classes, but the file was read without a label: add --label.", "rename")
-    new_names = dict(_pairs(renames))
     for old in new_names:
         if old not in table.classes:
             raise InputError(
@@ -137,8 +115,8 @@ def _by_class(table: LabelledTable) -> list[Any]:
 
 
 def _keep(table: LabelledTable, mask: Any, reason: str) -> LabelledTable:
-    names = tuple(name for name, keep in zip(table.variable_names, mask.tolist(), strict=True) if keep)
-    return replace(table, X=table.X[:, mask], variable_names=names, source=f"{table.source}; {reason}")
+    kept = table.select(variables=list(compress(table.variable_names, mask)))
+    return replace(kept, source=f"{table.source}; {reason}")
 
 
 def _drop_constant(table: LabelledTable) -> LabelledTable:
@@ -162,33 +140,19 @@ def _top_variance(table: LabelledTable, n: int) -> LabelledTable:
     return _keep(table, mask, f"the {n:,} variables of largest variance")
 
 
-def _split_covariates(table: LabelledTable, covariates: list[str], covariate_columns: Any) -> tuple[LabelledTable, Any]:
-    """Table without the covariates, and the covariates as a data frame."""
+def _regress_out(
+    table: LabelledTable, covariates: list[str], association: str
+) -> tuple[LabelledTable, dict[str, float]]:
+    """Table at the mean of the covariates of each class, and the rank of the covariates by class."""
     import pandas as pd
 
-    if covariate_columns is not None:
-        if len(covariate_columns) != len(table.X):
-            raise InputError(
-                "Categorical --covariates cannot be combined with both --classes and --subset.", "covariates"
-            )
-        return table, covariate_columns
-    names = list(table.variable_names)
-    for name in covariates:
-        if name not in names:
-            raise InputError(f"--covariates: there is no column {name!r} ({nearest(name, names)}).", "covariates")
-    columns = pd.DataFrame({name: table.X[:, names.index(name)] for name in covariates})
-    return table.select(variables=[name for name in names if name not in columns]), columns
-
-
-def _regress_out(table: LabelledTable, covariates: Any, association: str) -> tuple[LabelledTable, dict[str, float]]:
-    """Table at the mean of the covariates of each class, and the rank of the covariates by class."""
     from jointglasso.data.effects import adjusted
 
-    named = listed([str(name) for name in covariates])
+    columns = pd.DataFrame({name: table.annotations[name] for name in covariates})
     X, ranks = table.X.copy(), {}
     for name, rows in zip(table.classes or ["all"], _by_class(table), strict=True):
-        X[rows], ranks[name] = adjusted(X[rows], covariates.iloc[rows], name, association)
-    return replace(table, X=X, source=f"{table.source}; {named} regressed out"), ranks
+        X[rows], ranks[name] = adjusted(X[rows], columns.iloc[rows], name, association)
+    return replace(table, X=X, source=f"{table.source}; {listed(covariates)} regressed out"), ranks
 
 
 def _warn_about_scale(table: LabelledTable, association: str) -> None:
@@ -229,12 +193,9 @@ def in_windows(table: LabelledTable, options: dict[str, Any]) -> tuple[LabelledT
     time = [] if table.y is None else table.y.tolist()
     windows = time_windows(time, **arguments)
     warn_of_trends(table.X, time)
-    rows = np.concatenate(windows.rows)
     return replace(
-        table,
-        X=table.X[rows],
-        y=np.repeat(np.array(windows.names), [len(indices) for indices in windows.rows]),
-        sample_names=tuple(table.sample_names[i] for i in rows),
+        table.take(np.concatenate(windows.rows)),
+        y=np.repeat(np.array(windows.names), [len(rows) for rows in windows.rows]),
         source=f"{table.source}; {len(windows.names)} windows by {options['time']}",
     ), windows.sample_fraction
 

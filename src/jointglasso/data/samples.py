@@ -52,8 +52,8 @@ class Samples:
     """(K, p): variables not measured in a class, with columns of zeros there; None if all are measured."""
     sample_fraction: float = 1.0
     """Weight of a sample in each class: below 1 where it belongs to several, as in overlapping windows."""
-    residual_fraction: FloatArray | None = None
-    """(K,): ``1 - r_k / n_k`` where covariates of rank r_k were regressed out of class k; None without covariates."""
+    size_fraction: FloatArray | None = None
+    """(K,): effective by actual sample size where covariates were regressed out or samples have weights; else None."""
     given_rows: list[IntArray] | None = None
     """Row numbers of each class in the input table; None where each class was a separate table."""
     computed: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -136,11 +136,11 @@ class Samples:
         """Number of samples of each class."""
         return np.array([part.shape[0] for part in self.parts], dtype=np.int64)
 
-    def without_ranks(self, sizes: IntArray) -> IntArray:
-        """Sample sizes (K,) less the degrees of freedom of the covariates."""
-        if self.residual_fraction is None:
+    def reduced_sizes(self, sizes: IntArray) -> IntArray:
+        """Sample sizes (K,) less the degrees of freedom of the covariates, or those of weighted samples."""
+        if self.size_fraction is None:
             return sizes
-        return np.maximum(2, np.rint(self.residual_fraction * sizes)).astype(np.int64)
+        return np.maximum(2, np.rint(self.size_fraction * sizes)).astype(np.int64)
 
     def with_parts(self, parts: Sequence[FloatArray]) -> Samples:
         """Copy with other arrays for the same classes and variables."""
@@ -159,7 +159,7 @@ class Samples:
             parts=[self.parts[k] for k in order],
             class_names=tuple(class_names),
             absent=None if absent is None else absent[order],
-            residual_fraction=None if self.residual_fraction is None else self.residual_fraction[order],
+            size_fraction=None if self.size_fraction is None else self.size_fraction[order],
             given_rows=[rows[k] for k in order],
             computed={},
         )

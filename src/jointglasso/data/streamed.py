@@ -19,7 +19,7 @@ from jointglasso.data.checks import (
     require_sound_variance,
     require_varying,
 )
-from jointglasso.data.effects import without_covariates
+from jointglasso.data.effects import with_sample_weights, without_covariates
 from jointglasso.data.samples import Samples, distinct_names, samples_by_class
 from jointglasso.data.source import StreamedSource
 
@@ -105,7 +105,7 @@ class SampleCovariance(StreamedSource):
         classes.require_two()
         super().__init__(classes.class_names, classes.variable_names, classes.sizes, classes.absent)
         self._isolate_constant = check_choice("constant", constant, ("refuse", "isolate")) == "isolate"
-        self.sample_sizes: IntArray = classes.without_ranks(classes.sizes)
+        self.sample_sizes: IntArray = classes.reduced_sizes(classes.sizes)
         self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)
@@ -191,6 +191,7 @@ class SampleCovariance(StreamedSource):
         device: str = "auto",
         variable_names: Any = None,
         covariates: Any = None,
+        sample_weight: Any = None,
     ) -> SampleCovariance:
         """Split one table of samples by their class labels.
 
@@ -204,9 +205,11 @@ class SampleCovariance(StreamedSource):
             As in the constructor.
         covariates : table with n rows, optional
             Regressed out of the variables within each class; `sample_sizes` are less their rank.
+        sample_weight : sequence of n numbers, optional
+            Weight of each sample within its class; `sample_sizes` are the effective ones of Kish.
         """
         samples = Samples.from_labels(X, [] if y is None else y, variable_names)
-        samples = without_covariates(samples, covariates)
+        samples = with_sample_weights(without_covariates(samples, covariates), sample_weight)
         return cls(samples, scale=scale, assume_centered=assume_centered, constant=constant, device=device)
 
     @classmethod
