@@ -242,7 +242,7 @@ def _largest_in_forest(graph: Graph, u: FloatArray, radius: FloatArray, margin: 
     """Whether a set that contains a class, or separates it from its parent, may be tight: rows 4 and 5 of `values`.
 
     They are the largest gain less cut of such a set, plus a bound on the rounding error. Dynamic programming: rows 0
-    and 1 are the best values in the subtree of a class that is outside or inside of the set, rows 2 and 3 in the forest.
+    and 1 are the best values in the subtree of a class outside or inside of the set, rows 2 and 3 in the forest.
     """
     below, whole, gain, parent = values[:2], values[2:4], graph.gain, graph.parent
     values[4:] = -np.inf
