@@ -13,6 +13,7 @@ import jointglasso as jgl
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+MEASUREMENTS = [("drug", "late"), ("drug", "early"), ("placebo", "late"), ("placebo", "early")]
 NAMES = ["TP53", "MDM2", "A", "B", "C", "x5", "x6", "x7"]
 
 #: Blocks that need what a test cannot have: files, a cluster, a device, minutes.
@@ -48,20 +49,15 @@ def world():
     chosen = jgl.select(X, y)
     source = jgl.SampleCovariance.from_labels(X, y, scale="correlation")
     panels = {"frame_a": X.iloc[:60], "frame_b": X.iloc[60:].drop(columns="x7")}
-    arms = {
-        f"{arm}_{when}": 60 * a + 30 * w
-        for a, arm in enumerate(["drug", "placebo"])
-        for w, when in enumerate(["early", "late"])
-    }
     return {
         "np": np, "pd": pd, "jgl": jgl, "X": X, "y": y, "chosen": chosen, "source": source, **panels,
         "networks": jgl.JointNetworks.from_solution(chosen.solution), "solution": chosen.solution, "genes": NAMES[:3],
         "table": X.assign(condition=y), "frame": pd.DataFrame({"age": np.arange(120), "sex": ["f", "m"] * 60}),
         "answers": X.round().clip(-2, 2), "country": y, "S": source, "tested": jgl.infer(X, y),
         "counts": np.random.default_rng(0).poisson(5.0, (120, 8)), "returns": X, "year": y,
-        "samples": {name: X.iloc[start : start + 30] for name, start in arms.items()},
-        "person": {name: [f"{name[:4]}{i}" for i in range(30)] for name in arms},
         "A": X.iloc[:30], "B": X.iloc[30:60], "C": X.iloc[60:90], "D": X.iloc[90:],
+        "samples": {f"{arm}_{time}": X.iloc[i::4] for i, (arm, time) in enumerate(MEASUREMENTS)},
+        "person": {f"{arm}_{time}": [f"{arm}{i}" for i in range(30)] for arm, time in MEASUREMENTS},
     }  # fmt: skip
 
 
@@ -87,7 +83,7 @@ def run(code, world):
 def test_answers_run(code, world, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "hallmark.gmt").write_text("\t".join(["REPAIR", "", *NAMES[:4]]), "utf-8")
+    Path("hallmark.gmt").write_text("repair\tnone\tTP53\tMDM2\tA\n")
     if "adata" in code:
         anndata = pytest.importorskip("anndata")
         cells = pd.DataFrame({"cell_type": world["y"]}, index=[str(i) for i in range(120)])
