@@ -25,6 +25,7 @@ import jointglasso.kernels
 
 def chains(solve: Callable[[], Any]) -> dict[str, list[str]]:
     """Frames from `solve` to each compiled function at its first call, the outermost first, in order of the calls."""
+    solve()  # compiles what is needed, which fails once functions are replaced
     found: dict[str, list[str]] = {}
     replaced = []
     for info in pkgutil.iter_modules(jointglasso.kernels.__path__):
@@ -98,7 +99,6 @@ def main() -> None:
     parser.add_argument("--svg", type=Path, help="file for the drawing")
     arguments = parser.parse_args()
     S = example()
-    jgl.solve(S, 0.2, 0.05)
     found = chains(lambda: jgl.solve(S, 0.2, 0.05))
     if arguments.svg is not None:
         arguments.svg.write_text(drawing(found), "utf-8")
