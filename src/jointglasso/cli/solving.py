@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -222,7 +221,7 @@ def bar_options(session: Session) -> dict[str, Any]:
 def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Callable[[SelectionProgress], None]]:
     """Yield a callback for `select` and `edge_stability` that shows what is done (solves, resamples) and what is left.
 
-    On a terminal this is a progress bar, elsewhere a line every `LINE_EVERY` seconds, also before the first solve.
+    On a terminal this is a progress bar, elsewhere a line every `LINE_EVERY` seconds.
     """
     if session.quiet:
         yield lambda progress: None
@@ -259,26 +258,17 @@ def _bar(session: Session, what: str, unit: str) -> Iterator[Callable[[Selection
 
 @contextmanager
 def _lines(session: Session, what: str, unit: str) -> Iterator[Callable[[SelectionProgress], None]]:
-    began = time.perf_counter()
-    finished = threading.Event()
-    latest: list[SelectionProgress] = []
+    began = last = time.perf_counter()
 
-    def write() -> None:
-        while not finished.wait(LINE_EVERY):
-            state = f"first {unit}"
-            if latest:
-                progress = latest[-1]
-                state = progress.stage
-                if progress.total:
-                    state += f", {progress.done} of about {progress.total} {unit}"
-                if FIRST_ESTIMATE <= progress.done < progress.total:
-                    state += f", about {readable_seconds(progress.seconds_left)} left"
-            session.note(f"{what}: {state} ({readable_seconds(time.perf_counter() - began)} so far)")
+    def write(progress: SelectionProgress) -> None:
+        nonlocal last
+        if time.perf_counter() - last < LINE_EVERY:
+            return
+        last, state = time.perf_counter(), progress.stage
+        if progress.total:
+            state += f", {progress.done} of about {progress.total} {unit}"
+        if FIRST_ESTIMATE <= progress.done < progress.total:
+            state += f", about {readable_seconds(progress.seconds_left)} left"
+        session.note(f"{what}: {state} ({readable_seconds(last - began)} so far)")
 
-    writer = threading.Thread(target=write, daemon=True)
-    writer.start()
-    try:
-        yield latest.append
-    finally:
-        finished.set()
-        writer.join()
+    yield write
