@@ -430,6 +430,11 @@ def test_importing_loads_no_heavy_package():
     assert {"numba", "sklearn", "scipy.optimize", "pandas", "matplotlib", "joblib"} & set(loaded) == set()
 
 
+def test_solving_loads_no_package_that_it_does_not_use():
+    loaded = run_python("import sys, jointglasso as jgl; jgl.solve; print(*sys.modules)").split()
+    assert "numba" in loaded and {"sklearn", "scipy.stats", "pandas", "matplotlib"} & set(loaded) == set()
+
+
 def test_importing_takes_less_than_half_a_second():
     code = "import time; t = time.perf_counter(); import jointglasso; print(time.perf_counter() - t)"
     assert min(float(run_python(code)) for _ in range(3)) < 0.5
