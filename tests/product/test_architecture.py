@@ -431,7 +431,8 @@ def test_importing_loads_no_heavy_package():
 
 
 def test_solving_loads_no_package_that_it_does_not_use():
-    loaded = run_python("import sys, jointglasso as jgl; jgl.solve; print(*sys.modules)").split()
+    code = "import sys, jointglasso as jgl; jgl.solve([[[1.0, 0.5], [0.5, 1.0]]], 0.1, 0.1); print(*sys.modules)"
+    loaded = run_python(code).split()
     assert "numba" in loaded and {"sklearn", "scipy.stats", "pandas", "matplotlib"} & set(loaded) == set()
 
 
