@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -221,7 +222,7 @@ def bar_options(session: Session) -> dict[str, Any]:
 def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Callable[[SelectionProgress], None]]:
     """Yield a callback for `select` and `edge_stability` that shows what is done (solves, resamples) and what is left.
 
-    On a terminal this is a progress bar, elsewhere a line every `LINE_EVERY` seconds.
+    On a terminal this is a progress bar, elsewhere a line every `LINE_EVERY` seconds, also before the first solve.
     """
     if session.quiet:
         yield lambda progress: None
@@ -258,17 +259,37 @@ def _bar(session: Session, what: str, unit: str) -> Iterator[Callable[[Selection
 
 @contextmanager
 def _lines(session: Session, what: str, unit: str) -> Iterator[Callable[[SelectionProgress], None]]:
-    began = last = time.perf_counter()
+    latest: list[SelectionProgress] = []
 
-    def write(progress: SelectionProgress) -> None:
-        nonlocal last
-        if time.perf_counter() - last < LINE_EVERY:
-            return
-        last, state = time.perf_counter(), progress.stage
-        if progress.total:
-            state += f", {progress.done} of about {progress.total} {unit}"
+    def state() -> str:
+        if not latest:
+            return f"{what}: first {unit}"
+        progress = latest[-1]
+        done = f", {progress.done} of about {progress.total} {unit}" if progress.total else ""
         if FIRST_ESTIMATE <= progress.done < progress.total:
-            state += f", about {readable_seconds(progress.seconds_left)} left"
-        session.note(f"{what}: {state} ({readable_seconds(last - began)} so far)")
+            done += f", about {readable_seconds(progress.seconds_left)} left"
+        return f"{what}: {progress.stage}{done}"
 
-    yield write
+    with noting(session, state):
+        yield latest.append
+
+
+@contextmanager
+def noting(session: Session, state: Callable[[], str]) -> Iterator[None]:
+    """Note what is being done, and for how long, every `LINE_EVERY` seconds."""
+    began = time.perf_counter()
+    finished = threading.Event()
+
+    def write() -> None:
+        while not finished.wait(LINE_EVERY):
+            session.note(f"{state()} ({readable_seconds(time.perf_counter() - began)} so far)")
+
+    writer = threading.Thread(target=write, daemon=True)
+    if not session.quiet:
+        writer.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        if not session.quiet:
+            writer.join()
