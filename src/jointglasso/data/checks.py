@@ -18,6 +18,7 @@ from jointglasso.data.option_checks import (
     check_nonnegative,
     check_path,
     check_positive,
+    check_mapping,
     check_switch,
     check_warm_start,
     check_weights,
