@@ -11,16 +11,17 @@ import click
 
 from jointglasso._display import table_text
 from jointglasso._files import atomic_text
-from jointglasso.cli.input_data import Data, prepare, read_labelled
+from jointglasso.cli.input_data import Data, covariates_of, prepare, read_labelled, samples_of
 from jointglasso.cli.options import data_options, folder_options, split
 from jointglasso.cli.results import can_draw, result_folder, write_explanation, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
+from jointglasso.cli.shaping import shape
 from jointglasso.cli.solving import counting, say_if_compiling
 from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
     from jointglasso import Inference, NetworkBootstrap
-    from jointglasso.io import LabelledTable
+    from jointglasso.data.samples import Samples
 
 #: Rows of a table that are printed.
 SHOWN = 15
@@ -78,18 +79,18 @@ def infer(session: Session, /, **options: Any) -> int:
 
     _check(options)
     with result_folder(session, options) as folder:
-        table, data, arguments = _read(options)
+        samples, data, arguments = _read(options)
         session.say(data.describe())
         say_if_compiling(session)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", jgl.InferenceWarning)  # printed with the notes of the result
-            result = jgl.infer(table.to_frame(), table.y, se=options["se"], **arguments)
+            result = jgl.infer(samples, se=options["se"], **arguments)
             _print_tables(session, result, options["fdr"])
             bootstrap = None
             if options["n_resamples"]:
                 with counting(session, "bootstrap", "estimates") as show:
                     bootstrap = jgl.bootstrap_network(
-                        table.to_frame(), table.y, n_resamples=options["n_resamples"], fdr=options["fdr"],
+                        samples, n_resamples=options["n_resamples"], fdr=options["fdr"],
                         random_state=0, callback=show, **arguments,
                     )  # fmt: skip
         if folder is not None:
@@ -97,26 +98,24 @@ def infer(session: Session, /, **options: Any) -> int:
     return OK
 
 
-def _read(options: dict[str, Any]) -> tuple[LabelledTable, Data, dict[str, Any]]:
-    """Table with the subjects and covariates as annotations, its description, and the arguments of `infer`."""
-    import pandas as pd
-
-    covariates, groups = split(options["covariates"]), split([options["groups"] or ""])
+def _read(options: dict[str, Any]) -> tuple[Samples, Data, dict[str, Any]]:
+    """Samples, their description, and the arguments of `infer` with subjects and covariates."""
+    groups = split([options["groups"] or ""])
     try:
-        table, preparation = read_labelled({**options, "covariates": ()}, [*covariates, *groups])
+        table, preparation, _ = read_labelled(options, groups)
     except InputError as error:
         if error.parameter != "annotations":
             raise
         option = "groups" if repr(options["groups"]) in str(error) else "covariates"
         raise InputError(str(error).replace(argument("annotations"), f"--{option}"), option) from None
-    described = {**preparation, "constant": "isolate"}  # `infer` reports constant variables
-    if described["missing"] == "em":
-        described["missing"] = "pairwise"  # the same samples; EM is for `infer` alone
     arguments = {name: preparation[name] for name in ("association", "missing", "weights")}
+    covariates = covariates_of(table, options)
+    samples, done = shape(samples_of(table, options), options, covariates[[]])
     arguments["groups"] = table.annotations[groups[0]] if groups else None
-    columns = {name: table.annotations[name] for name in covariates}
-    arguments["covariates"] = pd.DataFrame(columns) if columns else None
-    return table, prepare(table, described, options["file"]), arguments
+    arguments["covariates"] = covariates if covariates.shape[1] else None
+    # `infer` reports constant variables, and EM is for `infer` alone.
+    described = preparation | {"constant": "isolate"} | ({"missing": "pairwise"} if options["missing"] == "em" else {})
+    return samples, prepare(samples, described, "; ".join([table.source, *done]), options["file"]), arguments
 
 
 def _check(options: dict[str, Any]) -> None:

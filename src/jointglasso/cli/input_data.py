@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jointglasso._wording import count
 from jointglasso.cli.options import assignments, read_arguments, split
-from jointglasso.cli.shaping import check_time, class_order, in_windows, one_class_each, shape
+from jointglasso.cli.shaping import check_time, class_order, in_windows, one_class_each, rename, shape
 from jointglasso.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from jointglasso.data import CovarianceSource
     from jointglasso.data.samples import Samples
     from jointglasso.io import LabelledTable
@@ -55,13 +55,20 @@ class Data:
 
 
 def read_data(options: dict[str, Any]) -> Data:
-    """Read the file and compute the covariances that the options ask for."""
-    table, preparation = read_labelled(options)
-    return prepare(table, preparation, options["file"], class_order(table, options))
+    """Read the files and compute the covariances that the options ask for."""
+    table, preparation, fraction = read_labelled(options)
+    samples, done = shape(samples_of(table, options), options, covariates_of(table, options))
+    samples = replace(samples, sample_fraction=fraction)
+    return prepare(samples, preparation, "; ".join([table.source, *done]), options["file"])
 
 
-def read_labelled(options: dict[str, Any], annotations: Sequence[str] = ()) -> tuple[LabelledTable, dict[str, Any]]:
-    """Table of the samples with `annotations`, and the keyword arguments for computing covariances from it."""
+def read_labelled(
+    options: dict[str, Any], annotations: Sequence[str] = ()
+) -> tuple[LabelledTable, dict[str, Any], float]:
+    """Table of the samples, the keyword arguments for computing covariances, and the weight of a sample in a class.
+
+    `annotations` are kept beside the covariates.
+    """
     from jointglasso.io import read_table
 
     check_time(options)
@@ -76,50 +83,52 @@ def read_labelled(options: dict[str, Any], annotations: Sequence[str] = ()) -> t
     table = tables[files[0]] if len(files) == 1 else one_class_each(tables, union=options["variables"] == "union")
     if classes and not by_table:
         table = table.select(classes=classes)
-    table, share = in_windows(table, options)
-    panels = options["variables"] if options["variables"] in ("union", "intersection") else "same"
-    if options["variables"] and panels == "same":
+    table, fraction = in_windows(table, options)
+    chosen = {name: options[name] for name in ("scale", "association", "weights", "missing", "constant")}
+    chosen["variables"] = options["variables"] if options["variables"] in ("union", "intersection") else "same"
+    if options["variables"] and chosen["variables"] == "same":
         table = table.select(variables=_variables(options["variables"]))
-    missing = options["missing"]
-    if missing == "drop-variables":
-        table, missing = table.drop_missing("variables"), "refuse"
-    table, ranks = shape(table, options)
-    constant = "refuse" if options["constant"] == "drop" else options["constant"]
-    chosen = {name: options[name] for name in ("scale", "association", "weights")}
-    treatment = {"constant": constant, "missing": missing, "variables": panels}
-    return table, {**chosen, **treatment, "sample_fraction": share, "ranks": ranks}
+    if chosen["missing"] == "drop-variables":
+        table, chosen["missing"] = table.drop_missing("variables"), "refuse"
+    if chosen["constant"] == "drop":
+        chosen["constant"] = "refuse"
+    return rename(table, options), chosen, fraction
 
 
-def prepare(
-    table: LabelledTable, preparation: dict[str, Any], files: Sequence[Path] = (), order: Sequence[str] | None = None
-) -> Data:
-    """Covariances of a table, with its classes in the given order, and the identification of the data."""
+def samples_of(table: LabelledTable, options: dict[str, Any]) -> Samples:
+    """Samples of a table, with its classes in the order that the options ask for."""
+    from jointglasso.data.samples import Samples
+
+    samples = Samples.from_labels(table.X, table.y, table.variable_names).loaded()
+    order = class_order(table, options)
+    return samples if order is None else samples.in_order(order)
+
+
+def covariates_of(table: LabelledTable, options: dict[str, Any]) -> pd.DataFrame:
+    """Columns of --covariates, with a row for each sample."""
+    import pandas as pd
+
+    return pd.DataFrame({name: table.annotations[name] for name in split(options["covariates"])})
+
+
+def prepare(samples: Samples, preparation: dict[str, Any], origin: str, files: Sequence[Path] = ()) -> Data:
+    """Covariances of samples, and the identification of the data."""
     from jointglasso.data import fingerprint
     from jointglasso.data.prepare import Preparation
-    from jointglasso.data.samples import Samples
     from jointglasso.selection.em import prepared
 
-    preparation = dict(preparation)
-    share = preparation.pop("sample_fraction", 1.0)
-    ranks = preparation.pop("ranks", None)
-    samples = replace(Samples.from_labels(table.X, table.y, table.variable_names).loaded(), sample_fraction=share)
-    if ranks:
-        lost = np.array([ranks[name] for name in samples.class_names])
-        samples = replace(samples, size_fraction=1.0 - lost / samples.sizes)
-    if order is not None:
-        samples = samples.in_order(order)
     how = {name: value for name, value in preparation.items() if name != "weights"}
     samples = samples.with_variables(how.get("variables", "same"))
     ready = prepared(Preparation(**how), samples)
     facts = {
-        "source": table.source,
+        "source": origin,
         "fingerprint": fingerprint(ready.source),
         "n_variables": ready.samples.n_variables,
         "classes": dict(zip(samples.class_names, ready.samples.sizes.tolist(), strict=True)),
     }
     read = [{"file": str(file.resolve()), "bytes": file.stat().st_size, "sha256": _sha256(file)} for file in files]
     facts |= read[0] if len(read) == 1 else {"files": read} if read else {}
-    return Data(ready.samples, ready.source, preparation, table.source, facts, (*ready.notes, *_lacking(samples)))
+    return Data(ready.samples, ready.source, preparation, origin, facts, (*ready.notes, *_lacking(samples)))
 
 
 def _lacking(samples: Samples) -> list[str]:

@@ -1,11 +1,10 @@
-"""Transformations of a table between reading and estimation: classes, time windows, variables, scale."""
+"""Transformations of tables (classes, time windows) and samples (variables, scale) between reading and estimation."""
 
 from __future__ import annotations
 
 import warnings
 from contextlib import suppress
 from dataclasses import replace
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,24 +16,11 @@ from jointglasso.cli.options import assignments, split
 from jointglasso.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from jointglasso._typing import FloatArray
+    from jointglasso.data.samples import Samples
     from jointglasso.io import LabelledTable
-
-
-def shape(table: LabelledTable, options: dict[str, Any]) -> tuple[LabelledTable, dict[str, float]]:
-    """Table after the transformations of the options, and the rank of the covariates in each class."""
-    ranks: dict[str, float] = {}
-    table = _rename(table, options)
-    if options["log"]:
-        table = _log(table)
-    if options["constant"] == "drop":
-        table = _drop_constant(table)
-    if covariates := split(options["covariates"]):
-        table, ranks = _regress_out(table, covariates, options["association"])
-    if options["top_variance"]:
-        table = _top_variance(table, options["top_variance"])
-    if not options["log"]:
-        _warn_about_scale(table, options["association"])
-    return table, ranks
 
 
 def _new_names(options: dict[str, Any]) -> dict[str, str]:
@@ -85,7 +71,8 @@ def one_class_each(tables: dict[Path, LabelledTable], *, union: bool = False) ->
     )
 
 
-def _rename(table: LabelledTable, options: dict[str, Any]) -> LabelledTable:
+def rename(table: LabelledTable, options: dict[str, Any]) -> LabelledTable:
+    """Table with the names of its classes changed by --rename."""
     new_names = _new_names(options)
     if not new_names:
         return table
@@ -97,88 +84,6 @@ def _rename(table: LabelledTable, options: dict[str, Any]) -> LabelledTable:
                 f"--rename: there is no class {old!r} ({nearest(old, list(table.classes))}).", "rename", class_name=old
             )
     return replace(table, y=np.array([new_names.get(name, name) for name in table.y.tolist()]))
-
-
-def _log(table: LabelledTable) -> LabelledTable:
-    low = np.nanmin(table.X)
-    if low < 0:
-        raise InputError(
-            f"--log needs values from 0 on, but the least is {low:.4g}: leave it out, or shift the data.", "log"
-        )
-    return replace(table, X=np.log1p(table.X), source=f"{table.source}; log(1 + value)")
-
-
-def _by_class(table: LabelledTable) -> list[Any]:
-    if table.y is None:
-        return [np.arange(len(table.X))]
-    return [np.flatnonzero(table.y == name) for name in table.classes]
-
-
-def _keep(table: LabelledTable, mask: Any, reason: str) -> LabelledTable:
-    kept = table.select(variables=list(compress(table.variable_names, mask)))
-    return replace(kept, source=f"{table.source}; {reason}")
-
-
-def _drop_constant(table: LabelledTable) -> LabelledTable:
-    spread = np.array(
-        [np.nanmax(table.X[rows], axis=0) - np.nanmin(table.X[rows], axis=0) for rows in _by_class(table)]
-    )
-    varies = (spread > 0).all(axis=0)
-    if varies.sum() < 2:
-        raise InputError("--constant drop leaves no two variables: nearly all are constant in some class.", "constant")
-    dropped = int((~varies).sum())
-    return _keep(table, varies, f"{count(dropped, 'variable')} constant in a class dropped") if dropped else table
-
-
-def _top_variance(table: LabelledTable, n: int) -> LabelledTable:
-    """Keep the `n` variables of largest within-class variance, in the order of the table."""
-    if n >= len(table.variable_names):
-        return table
-    within = sum(len(rows) * np.nanvar(table.X[rows], axis=0) for rows in _by_class(table))
-    mask = np.zeros(len(table.variable_names), dtype=bool)
-    mask[np.argsort(-np.nan_to_num(np.asarray(within)), kind="stable")[:n]] = True
-    return _keep(table, mask, f"the {n:,} variables of largest variance")
-
-
-def _regress_out(
-    table: LabelledTable, covariates: list[str], association: str
-) -> tuple[LabelledTable, dict[str, float]]:
-    """Table at the mean of the covariates of each class, and the rank of the covariates by class."""
-    import pandas as pd
-
-    from jointglasso.data.effects import adjusted
-
-    columns = pd.DataFrame({name: table.annotations[name] for name in covariates})
-    X, ranks = table.X.copy(), {}
-    for name, rows in zip(table.classes or ["all"], _by_class(table), strict=True):
-        X[rows], ranks[name] = adjusted(X[rows], columns.iloc[rows], name, association)
-    return replace(table, X=X, source=f"{table.source}; {listed(covariates)} regressed out"), ranks
-
-
-def _warn_about_scale(table: LabelledTable, association: str) -> None:
-    """Warn where most variables appear ordinal, or all values appear to be raw counts."""
-    sample = table.X[:: max(1, len(table.X) // 200), :: max(1, table.X.shape[1] // 200)]
-    values = sample[np.isfinite(sample)]
-    if 2 * sum(map(_looks_ordinal, sample.T)) >= sample.shape[1]:
-        if association == "pearson":
-            text = "Most variables take few whole numbers, as ordinal answers do: --association mixed estimates "
-            warnings.warn(f"{text}polychoric correlations.", UserWarning, stacklevel=2)
-    elif len(values) == 0 or values.min() < 0 or (values != np.round(values)).any():
-        return
-    elif values.max() > 50 and values.max() > 8 * max(1.0, float(np.median(values))):
-        warnings.warn(
-            "The values look like raw counts, whose correlations are dominated by a few large values: --log, or "
-            "--association nonparanormal, is robust to them.",
-            UserWarning,
-            stacklevel=2,
-        )
-
-
-def _looks_ordinal(column: Any) -> bool:
-    """Whether a variable takes three to nine whole numbers and is not mostly zero, as rare counts are."""
-    values = column[np.isfinite(column)]
-    few = len(values) >= 30 and 3 <= len(np.unique(values)) <= 9 and np.abs(values).max() <= 20
-    return bool(few and (values == np.round(values)).all() and 2 * (values == 0).sum() < len(values))
 
 
 def in_windows(table: LabelledTable, options: dict[str, Any]) -> tuple[LabelledTable, float]:
@@ -209,3 +114,71 @@ def check_time(options: dict[str, Any]) -> None:
         raise click.UsageError("--time makes windows the classes, and several files would be classes too: give one.")
     if options["time"] is None and any(options[name] not in (None, 0.0) for name in ("windows", "width", "overlap")):
         raise click.UsageError("--windows, --width and --overlap need --time, the column with the time of each sample.")
+
+
+def shape(samples: Samples, options: dict[str, Any], covariates: pd.DataFrame) -> tuple[Samples, list[str]]:
+    """Samples after the transformations of the options, and what was done, in words.
+
+    `covariates` has a row for each sample, in the order of the table, and no columns if there are none.
+    """
+    from jointglasso.data.effects import without_covariates
+
+    done = []
+    if options["log"]:
+        samples = _log(samples)
+        done.append("log(1 + value)")
+    if options["constant"] == "drop":
+        varies = samples.varying
+        if varies.sum() < 2:
+            raise InputError(
+                "--constant drop leaves no two variables: nearly all are constant in some class.", "constant"
+            )
+        samples, dropped = samples.restricted_to(np.flatnonzero(varies)), int((~varies).sum())
+        done += [f"{count(dropped, 'variable')} constant in a class dropped"] if dropped else []
+    if covariates.shape[1]:
+        samples = without_covariates(samples, covariates, options["association"])
+        done.append(f"{listed(covariates.columns)} regressed out")
+    n = options["top_variance"] or samples.n_variables
+    if n < samples.n_variables:
+        within = np.sum([len(X) * np.nanvar(X, axis=0) for X in samples.matrices], axis=0)
+        largest = np.argsort(-np.nan_to_num(within), kind="stable")[:n]
+        samples = samples.restricted_to(np.sort(largest))
+        done.append(f"the {n:,} variables of largest variance")
+    if not options["log"]:
+        _warn_about_scale(np.concatenate(samples.matrices), options["association"])
+    return samples, done
+
+
+def _log(samples: Samples) -> Samples:
+    low = min(float(np.nanmin(X)) for X in samples.matrices)
+    if low < 0:
+        raise InputError(
+            f"--log needs values from 0 on, but the least is {low:.4g}: leave it out, or shift the data.", "log"
+        )
+    return replace(samples, parts=[np.log1p(X) for X in samples.matrices], computed={})
+
+
+def _warn_about_scale(X: FloatArray, association: str) -> None:
+    """Warn where most variables appear ordinal, or all values appear to be raw counts."""
+    sample = X[:: max(1, len(X) // 200), :: max(1, X.shape[1] // 200)]
+    values = sample[np.isfinite(sample)]
+    if 2 * sum(map(_looks_ordinal, sample.T)) >= sample.shape[1]:
+        if association == "pearson":
+            text = "Most variables take few whole numbers, as ordinal answers do: --association mixed estimates "
+            warnings.warn(f"{text}polychoric correlations.", UserWarning, stacklevel=2)
+    elif len(values) == 0 or values.min() < 0 or (values != np.round(values)).any():
+        return
+    elif values.max() > 50 and values.max() > 8 * max(1.0, float(np.median(values))):
+        warnings.warn(
+            "The values look like raw counts, whose correlations are dominated by a few large values: --log, or "
+            "--association nonparanormal, is robust to them.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _looks_ordinal(column: Any) -> bool:
+    """Whether a variable takes three to nine whole numbers and is not mostly zero, as rare counts are."""
+    values = column[np.isfinite(column)]
+    few = len(values) >= 30 and 3 <= len(np.unique(values)) <= 9 and np.abs(values).max() <= 20
+    return bool(few and (values == np.round(values)).all() and 2 * (values == 0).sum() < len(values))
