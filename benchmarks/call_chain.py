@@ -21,6 +21,7 @@ import jointglasso.kernels
 
 def chains(solve: Callable[[], Any]) -> dict[str, list[str]]:
     """Frames from `solve` to each compiled function at its first call, the outermost first, in order of the calls."""
+    solve()  # compiles: a kernel cannot be compiled while those that it calls are replaced
     found: dict[str, list[str]] = {}
     replaced = []
     for info in pkgutil.iter_modules(jointglasso.kernels.__path__):
@@ -62,7 +63,6 @@ def example() -> Any:
 
 def main() -> None:
     S = example()
-    jgl.solve(S, 0.2, 0.05)
     found = chains(lambda: jgl.solve(S, 0.2, 0.05))
     for name, frames in found.items():
         print(f"{len(frames):2d} frames to {name}")

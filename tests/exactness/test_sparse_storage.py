@@ -104,6 +104,15 @@ def test_covariance_matrices_and_warm_starts(everything_is_sparse):
         jgl.solve(S, 0.2, 0.05, warm_start=indefinite)
 
 
+def test_clusters_of_the_maximum_penalty_are_numbered_without_gaps(everything_is_sparse, monkeypatch):
+    """A cluster without entries has no curvature: the Newton step divided zero by zero, and was given up."""
+    source = jgl.SampleCovariance([chain(12, 20, 0.6, np.random.default_rng(k)) for k in range(3)])
+    results, newton_step = [], solvers.sparse.newton_step
+    monkeypatch.setattr(solvers.sparse, "newton_step", lambda steps: results.append(newton_step(steps)) or results[-1])
+    assert jgl.solve(source, 0.1, 0.2, penalty="maximum", tol=1e-8).status
+    assert any(results)
+
+
 def test_a_path_scans_once_and_agrees(everything_is_sparse):
     source = jgl.SampleCovariance(samples())
     points = [(0.4, 0.05), (0.3, 0.05), (0.25, 0.0)]

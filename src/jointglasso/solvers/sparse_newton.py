@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import FloatArray
 from jointglasso.solvers.sparse_gradient import ProximalSteps, SparsePoint
 
 #: Maximal conjugate gradient steps; relative residual at which they end; relative length of a difference.
@@ -25,24 +25,25 @@ class SparseFace:
     def __init__(self, steps: ProximalSteps) -> None:
         self.point = steps.point
         group, entries = self.point.group, self.point.working_set
-        self.variable: IntArray = group.penalty.face(self.point.theta, entries.entries)[0]
-        self.free = np.flatnonzero(self.variable >= 0)
-        self.n = int(self.variable.max(initial=-1)) + 1
+        cluster = group.penalty.face(self.point.theta, entries.entries)[0]
+        self.free = np.flatnonzero(cluster >= 0)
+        #: Cluster of each free entry, numbered without gaps, and its first entry.
+        numbers, first, self.variable = np.unique(cluster[self.free], return_index=True, return_inverse=True)
+        self.n = len(numbers)
         #: Sign relative to the first entry of the cluster: the maximum penalty has clusters of both signs.
-        sign, leader = np.sign(self.point.theta[self.free]), np.zeros(self.n)
-        leader[self.variable[self.free[::-1]]] = sign[::-1]
-        self.sign = sign * leader[self.variable[self.free]]
+        sign = np.sign(self.point.theta[self.free])
+        self.sign = sign * sign[first][self.variable]
         #: Diagonal of the Hessian of the likelihood, as a preconditioner.
         self.metric = np.concatenate([2.0 * self._sums(self.sign * steps.h[self.free]), steps.h_diagonal])
 
     def _sums(self, of_free: FloatArray) -> FloatArray:
         """Derivative by the clusters from that by the free entries."""
-        return np.bincount(self.variable[self.free], self.sign * of_free, self.n).astype(float)
+        return np.bincount(self.variable, self.sign * of_free, self.n).astype(float)
 
     def moved(self, step: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Entries and diagonal after a step; entries whose sign would change become zero."""
         theta = self.point.theta.copy()
-        theta[self.free] += self.sign * step[: self.n][self.variable[self.free]]
+        theta[self.free] += self.sign * step[: self.n][self.variable]
         theta[theta * self.point.theta < 0.0] = 0.0
         return theta, self.point.diagonal + step[self.n :]
 
@@ -50,7 +51,7 @@ class SparseFace:
         """Gradient of the objective after a step; None if Theta is then not positive definite."""
         group, entries = self.point.group, self.point.working_set
         theta = self.point.theta.copy()
-        theta[self.free] += self.sign * step[: self.n][self.variable[self.free]]
+        theta[self.free] += self.sign * step[: self.n][self.variable]
         moved = SparsePoint.of(entries, theta, self.point.diagonal + step[self.n :])
         if moved is None:
             return None
@@ -64,7 +65,7 @@ class SparseFace:
     def product(self, direction: FloatArray) -> FloatArray | None:
         """Hessian times a direction."""
         values = np.concatenate([np.abs(self.point.theta[self.free]), self.point.diagonal])
-        sizes = np.concatenate([np.abs(direction[: self.n][self.variable[self.free]]), np.abs(direction[self.n :])])
+        sizes = np.concatenate([np.abs(direction[: self.n][self.variable]), np.abs(direction[self.n :])])
         length = _DIFFERENCE / max(float((sizes / values).max()), 1e-300)
         ahead, behind = self.gradient(length * direction), self.gradient(-length * direction)
         return None if ahead is None or behind is None else (ahead - behind) / (2.0 * length)
