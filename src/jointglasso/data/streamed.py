@@ -20,7 +20,7 @@ from jointglasso.data.checks import (
     require_varying,
 )
 from jointglasso.data.effects import with_sample_weights, without_covariates
-from jointglasso.data.samples import Samples, distinct_names, samples_by_class
+from jointglasso.data.samples import Samples, samples_of_cells
 from jointglasso.data.source import StreamedSource
 
 if TYPE_CHECKING:
@@ -232,8 +232,7 @@ class SampleCovariance(StreamedSource):
         classes : sequence of str, optional
             Use these classes only; all by default. They are in order of appearance.
         """
-        samples = samples_by_class(adata, groupby, layer, classes)
-        return cls(samples, scale=scale, variable_names=distinct_names(adata.var_names))
+        return cls(samples_of_cells(adata, groupby, layer, classes), scale=scale)
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
         Z = self._scaled[k]

@@ -12,7 +12,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.fused_face import class_l1_weights, outside, zero_is_optimal
 from jointglasso.kernels.fused_pair import SLACK
 from jointglasso.kernels.jit import njit, njit_no_refcount
-from jointglasso.kernels.pair_types import COMPLETE, GENERAL, Entries, FusedPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair, PairClasses, PenaltyWorkspace
 from jointglasso.kernels.submodular import Graph, graph_of, max_cut_set
 
 _MARGIN = 1e-12
@@ -131,8 +131,9 @@ def certified_zeros_and_equal(
     n_pairs = entries.start.shape[0] - 1
     zero = np.zeros(u.shape[0], dtype=np.bool_)
     equal = np.zeros((n_pairs, class_pairs.shape[0]), dtype=np.bool_)
-    position = np.empty(penalty.l1.shape[0], dtype=np.int64)
-    _certify_pairs(penalty, (theta, u, radius), entries, class_pairs, (work, position), (zero, equal))
+    n_classes = penalty.l1.shape[0]
+    scratch = work, np.empty(n_classes, dtype=np.int64), np.empty((6, n_classes))
+    _certify_pairs(penalty, (theta, u, radius), entries, class_pairs, scratch, (zero, equal))
     return zero, equal
 
 
@@ -142,11 +143,11 @@ def _certify_pairs(
     dual_point: tuple[FloatArray, FloatArray, FloatArray],
     entries: Entries,
     class_pairs: IntArray,
-    scratch: tuple[PenaltyWorkspace, IntArray],
+    scratch: tuple[PenaltyWorkspace, IntArray, FloatArray],
     out: tuple[BoolArray, BoolArray],
 ) -> None:
     """Write the zeros and equalities of all pairs."""
-    (theta, u, radius), (work, position), (zero, equal) = dual_point, scratch, out
+    (theta, u, radius), (work, position, values), (zero, equal) = dual_point, scratch, out
     for q in range(entries.start.shape[0] - 1):
         first, last = entries.start[q], entries.start[q + 1]
         v = entries.factor[q] if entries.factor.shape[0] else 1.0
@@ -165,14 +166,21 @@ def _certify_pairs(
         graph = graph_of(penalty, pair, work)
         margin = _MARGIN * (_l1_norm(u_pair) + _l1_norm(graph.l1))
         position[:] = -1
+        is_forest = graph.shape == FOREST
+        if is_forest:
+            _largest_in_forest(graph, u_pair, radius_pair, margin, values)
         for i in range(pair.n):
             position[pair.cls[i]] = i
             if theta[first + i] == 0.0:
-                zero[first + i] = not _may_be_tight(graph, u_pair, radius_pair, margin, i, -1)
+                tight = values[4, i] > 0.0 if is_forest else _may_be_tight(graph, u_pair, radius_pair, margin, i, -1)
+                zero[first + i] = not tight
         for t in range(class_pairs.shape[0]):
             first_class, second_class = position[class_pairs[t, 0]], position[class_pairs[t, 1]]
             if first_class < 0 or second_class < 0:
                 equal[q, t] = max(first_class, second_class) < 0 or zero[first + max(first_class, second_class)]
+            elif theta[first + first_class] == theta[first + second_class] and is_forest:
+                child = first_class if graph.parent[first_class] == second_class else second_class
+                equal[q, t] = not values[5, child] > 0.0
             elif theta[first + first_class] == theta[first + second_class]:
                 equal[q, t] = not (
                     _may_be_tight(graph, u_pair, radius_pair, margin, first_class, second_class)
@@ -227,6 +235,42 @@ def _may_be_tight(graph: Graph, u: FloatArray, radius: FloatArray, margin: float
         if max_cut_set(graph, graph.gain, 1, 0.0) - big_m > -1e-13 * big_m:
             return True
     return False
+
+
+@njit_no_refcount
+def _largest_in_forest(graph: Graph, u: FloatArray, radius: FloatArray, margin: float, values: FloatArray) -> None:
+    """Whether a set that contains a class, or separates it from its parent, may be tight: rows 4 and 5 of `values`.
+
+    They are the largest gain less cut of such a set, plus a bound on the rounding error. Dynamic programming: rows 0
+    and 1 are the best values in the subtree of a class outside or inside of the set, rows 2 and 3 in the forest.
+    """
+    below, whole, gain, parent = values[:2], values[2:4], graph.gain, graph.parent
+    values[4:] = -np.inf
+    for side in range(2):
+        sign = 1.0 - 2.0 * side
+        rest, size = 0.0, 0.0
+        for i in range(graph.n):
+            gain[i] = sign * u[i] + radius[i] - graph.l1[i] + margin
+            below[0, i], below[1, i] = 0.0, gain[i]
+            size += abs(gain[i]) + graph.mass[i]
+        for step in range(graph.n - 1, -1, -1):
+            i = graph.order[step]
+            if parent[i] < 0:
+                rest += max(below[0, i], below[1, i])
+            else:
+                for state in range(2):
+                    below[state, parent[i]] += max(below[state, i], below[1 - state, i] - graph.mass[i])
+        for step in range(graph.n):
+            i, edge = graph.order[step], graph.mass[graph.order[step]]
+            for state in range(2):
+                if parent[i] < 0:
+                    whole[state, i] = below[state, i] + rest - max(below[0, i], below[1, i])
+                    continue
+                same = whole[state, parent[i]] - max(below[state, i], below[1 - state, i] - edge)
+                other = whole[1 - state, parent[i]] - max(below[1 - state, i], below[state, i] - edge) - edge
+                whole[state, i] = below[state, i] + max(same, other)
+                values[5, i] = max(values[5, i], below[state, i] + other + 1e-12 * size)
+            values[4, i] = max(values[4, i], whole[1, i] + 1e-12 * size)
 
 
 @njit_no_refcount
