@@ -430,6 +430,12 @@ def test_importing_loads_no_heavy_package():
     assert {"numba", "sklearn", "scipy.optimize", "pandas", "matplotlib", "joblib"} & set(loaded) == set()
 
 
+def test_solving_loads_no_package_that_it_does_not_use():
+    code = "import sys, jointglasso as jgl; jgl.solve([[[1.0, 0.5], [0.5, 1.0]]], 0.1, 0.1); print(*sys.modules)"
+    loaded = run_python(code).split()
+    assert "numba" in loaded and {"sklearn", "scipy.stats", "pandas", "matplotlib"} & set(loaded) == set()
+
+
 def test_importing_takes_less_than_half_a_second():
     code = "import time; t = time.perf_counter(); import jointglasso; print(time.perf_counter() - t)"
     assert min(float(run_python(code)) for _ in range(3)) < 0.5
