@@ -324,7 +324,7 @@ def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | No
     if warm_start is None:
         return None
     matrices = warm_start.precision if isinstance(warm_start, Solution) else warm_start
-    checked = check_warm_start(matrices, problem.source.n_classes, problem.source.n_variables)
+    checked = check_warm_start(matrices, problem.source.class_names, problem.source.n_variables)
     return WarmStart(checked, trusted=False)  # a Solution may come from a file, or from another problem
 
 

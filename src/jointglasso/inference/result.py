@@ -13,6 +13,7 @@ from scipy import sparse
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._version import __version__
+from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_positive
 from jointglasso.inference import tests
 from jointglasso.inference.estimates import Estimates
@@ -305,7 +306,7 @@ class Inference(ReprMixin):
         if self.n_classes == 1:
             return f"{edges[0]:,} edges"
         by_class = ", ".join(f"{number:,} in {name}" for name, number in zip(self.class_names, edges, strict=True))
-        return f"edges ({by_class}) and {len(self.differences(fdr=fdr)):,} differences between two classes"
+        return f"edges ({by_class}) and {count(len(self.differences(fdr=fdr)), 'difference')} between two classes"
 
     def _networks(self) -> JointNetworks:
         return self.graph()
