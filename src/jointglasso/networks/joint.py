@@ -176,6 +176,23 @@ class JointNetworks:
             absent=solution.absent,
         )
 
+    @classmethod
+    def shared_and_specific(cls, solution: Solution) -> JointNetworks:
+        """The network that all classes share, "shared", and that of each class alone, of penalty "common".
+
+        Penalised values ``C_ij`` and ``Theta_k,ij - C_ij``; the diagonals are those of the classes, and their mean.
+
+        Examples
+        --------
+        >>> import jointglasso as jgl
+        >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.5], [0.5, 1.0]]]
+        >>> jgl.JointNetworks.shared_and_specific(jgl.solve(S, 0.1, 0.1, penalty="common")).n_edges
+        [1, 0, 0]
+        """
+        from jointglasso.networks.substructure import shared_and_specific
+
+        return cls(*shared_and_specific(solution), solution.variable_names)
+
     @property
     def n_classes(self) -> int:
         """Number of classes K."""
