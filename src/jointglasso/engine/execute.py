@@ -74,9 +74,10 @@ def solve(
         Sparsity penalty, >= 0.
     lambda2 : float
         Similarity penalty, >= 0; 0 gives K separate graphical lassos.
-    penalty : {"group", "maximum", "fused", "chain", "graph", "laplacian"}
+    penalty : {"group", "maximum", "common", "fused", "chain", "graph", "laplacian"}
         How the classes are coupled: "group" favours a common support, "maximum" does so by the largest entry of each
-        pair, "fused" favours equal values in all classes, "chain" equal values in consecutive classes, "graph" equal
+        pair, "common" divides each network into one that all classes share and one of its own (Hara and Washio 2013),
+        "fused" favours equal values in all classes, "chain" equal values in consecutive classes, "graph" equal
         values in neighbours of `class_graph`, and "laplacian" similar values in neighbours.
     class_graph : array (K, K), list, dict or str, optional
         For "graph" and "laplacian", which classes are neighbours: an array of weights, edges such as ``[("control",

@@ -17,14 +17,23 @@ from typing import Any
 from numba.extending import overload
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels import fused_pair, group_pair, laplacian_pair, maximum_pair
+from jointglasso.kernels import common_pair, fused_pair, group_pair, laplacian_pair, maximum_pair
 from jointglasso.kernels.jit import HELPER
-from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, GroupPair, MaximumPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import (
+    LAPLACIAN,
+    CommonPair,
+    FusedPair,
+    GroupPair,
+    MaximumPair,
+    PairClasses,
+    PenaltyWorkspace,
+)
 
 #: Modules of each penalty type; of two, the second one applies where the `shape` is LAPLACIAN.
 _MODULES: dict[type, list[ModuleType]] = {
     GroupPair: [group_pair],
     MaximumPair: [maximum_pair],
+    CommonPair: [common_pair],
     FusedPair: [fused_pair, laplacian_pair],
 }
 
@@ -36,7 +45,7 @@ _WEAK_COUPLING = 0.5
 _INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True, "_nrt": False}
 
 Penalty = Any
-"""A `GroupPair`, a `MaximumPair` or a `FusedPair`."""
+"""One of the coefficients in `_MODULES`."""
 
 
 def module_of(penalty: Penalty) -> ModuleType:
