@@ -103,6 +103,12 @@ def check_path(name: str, value: Any) -> Path | None:
     return None if value is None else Path(value)
 
 
+def check_mapping(name: str, value: Any, content: str) -> None:
+    """Refuse what is not a dict; `content` says what it would hold."""
+    if not isinstance(value, Mapping):
+        raise InputTypeError(f"{name} must be a dict {content}, not {type(value).__name__} {value!r}.", parameter=name)
+
+
 def check_switch(name: str, value: Any) -> bool:
     """Return a boolean `value`; other types are refused, since a string such as "no" is truthy."""
     if not isinstance(value, bool | np.bool_):
