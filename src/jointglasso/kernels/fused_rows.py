@@ -6,16 +6,39 @@ rather than screened out, and no zero or equality is certified.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.fused_face import class_l1_weights, outside, zero_is_optimal
+from jointglasso.kernels.fused_face import zero_is_optimal
 from jointglasso.kernels.fused_pair import SLACK
 from jointglasso.kernels.jit import njit, njit_no_refcount
 from jointglasso.kernels.pair_types import COMPLETE, GENERAL, Entries, FusedPair, PairClasses, PenaltyWorkspace
-from jointglasso.kernels.submodular import Graph, graph_of, max_cut_set
+from jointglasso.kernels.submodular import (
+    ALL,
+    CHOSEN,
+    GAIN,
+    GRAPH,
+    L1,
+    LABEL,
+    MASS,
+    POSITION,
+    load_graph,
+    load_weights,
+    max_cut_set,
+    outside,
+)
 
 _MARGIN = 1e-12
+
+
+class DualBall(NamedTuple):
+    """Dual points of one pair: within `radius` (n,) of u (n,); `margin` covers rounding errors."""
+
+    u: FloatArray
+    radius: FloatArray
+    margin: float
 
 
 @njit_no_refcount
@@ -35,38 +58,30 @@ def signs(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Penalt
     curvatures do not enter.
     """
     m, K = rows.shape
-    out = np.zeros((m, K), dtype=np.int64)
-    classes = np.arange(K)
-    l1 = np.empty(K)
+    out, classes, l1 = np.zeros((m, K), dtype=np.int64), np.arange(K), work.real
     for q in range(m):
-        _pair_signs(penalty, rows[q], PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0), l1, work, out[q])
+        row, pair = rows[q], PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0)
+        load_weights(penalty, pair, work)
+        scale = _l1_norm(row)
+        min_l1 = np.inf
+        below = True
+        for k in range(K):
+            l1[L1, k] -= _MARGIN * scale
+            min_l1 = min(min_l1, l1[L1, k])
+            below = below and abs(row[k]) <= l1[L1, k]
+        if below or (min_l1 >= 0.0 and zero_is_optimal(penalty, row, pair, SLACK * scale, work)):
+            continue
+        load_graph(penalty, pair, work)
+        for side in range(2):
+            sign = 1 - 2 * side
+            for k in range(K):
+                work.integer[LABEL, k] = 1
+                work.real[GAIN, k] = -sign * row[k] - pair.v * penalty.l1[k] + _MARGIN * scale
+            max_cut_set(penalty.shape, K, ALL, SLACK * scale, work)
+            for k in range(K):
+                if work.integer[CHOSEN, k] == 1 and out[q, k] == 0:
+                    out[q, k] = sign
     return out
-
-
-@njit_no_refcount
-def _pair_signs(
-    penalty: FusedPair, row: FloatArray, pair: PairClasses, l1: FloatArray, work: PenaltyWorkspace, out: IntArray
-) -> None:
-    """Write the signs (K,) of one pair into `out`, zero before; `l1` (K,) is scratch."""
-    K, scale = pair.n, _l1_norm(row)
-    min_l1 = np.inf
-    below = True
-    for k in range(K):
-        l1[k] = pair.v * penalty.l1[k] - _MARGIN * scale
-        min_l1 = min(min_l1, l1[k])
-        below = below and abs(row[k]) <= l1[k]
-    if below or (min_l1 >= 0.0 and zero_is_optimal(penalty, row, l1, pair, SLACK * scale, work)):
-        return
-    graph = graph_of(penalty, pair, work)
-    for side in range(2):
-        sign = 1 - 2 * side
-        for k in range(K):
-            graph.label[k] = 1
-            graph.gain[k] = -sign * row[k] - graph.l1[k] + _MARGIN * scale
-        max_cut_set(graph, graph.gain, 1, SLACK * scale)
-        for k in range(K):
-            if graph.chosen[k] == 1 and out[k] == 0:
-                out[k] = sign
 
 
 @njit
@@ -79,36 +94,29 @@ def closure(
     joined)``: the sufficient condition with the largest possible derivative from the joined classes.
     """
     m, K = rows.shape
-    out = joined.copy()
-    classes = np.arange(K)
+    out, classes = joined.copy(), np.arange(K)
     for q in range(m):
-        _pair_closure(penalty, rows[q], PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0), work, out[q])
+        pair, scale = PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0), _l1_norm(rows[q])
+        load_weights(penalty, pair, work)
+        load_graph(penalty, pair, work)
+        grown = True
+        while grown:
+            grown = False
+            for side in range(2):
+                sign = 1.0 - 2.0 * side
+                for k in range(K):
+                    work.integer[LABEL, k] = 0 if out[q, k] else 1
+                    gain = sign * rows[q, k] - work.real[L1, k] + _MARGIN * scale
+                    for j in range(K):
+                        if out[q, j]:
+                            gain += pair.v * penalty.class_graph[k, j]
+                    work.real[GAIN, k] = gain
+                max_cut_set(penalty.shape, K, ALL, SLACK * scale, work)
+                for k in range(K):
+                    if work.integer[CHOSEN, k] == 1:
+                        out[q, k] = True
+                        grown = True
     return out
-
-
-@njit_no_refcount
-def _pair_closure(
-    penalty: FusedPair, row: FloatArray, pair: PairClasses, work: PenaltyWorkspace, out: BoolArray
-) -> None:
-    """Add to the joined classes (K,) of one pair those that may not be screened out."""
-    K, scale = pair.n, _l1_norm(row)
-    graph = graph_of(penalty, pair, work)
-    grown = True
-    while grown:
-        grown = False
-        for side in range(2):
-            sign = 1.0 - 2.0 * side
-            for k in range(K):
-                graph.label[k] = 0 if out[k] else 1
-                graph.gain[k] = sign * row[k] - graph.l1[k] + _MARGIN * scale
-                for j in range(K):
-                    if out[j]:
-                        graph.gain[k] += pair.v * penalty.class_graph[k, j]
-            max_cut_set(graph, graph.gain, 1, SLACK * scale)
-            for k in range(K):
-                if graph.chosen[k] == 1:
-                    out[k] = True
-                    grown = True
 
 
 @njit
@@ -128,120 +136,95 @@ def certified_zeros_and_equal(
     compare; a class in which the pair is screened out counts as zero. Only entries that are zero or equal at `theta`
     are tested.
     """
-    n_pairs = entries.start.shape[0] - 1
-    zero = np.zeros(u.shape[0], dtype=np.bool_)
-    equal = np.zeros((n_pairs, class_pairs.shape[0]), dtype=np.bool_)
-    position = np.empty(penalty.l1.shape[0], dtype=np.int64)
-    _certify_pairs(penalty, (theta, u, radius), entries, class_pairs, (work, position), (zero, equal))
-    return zero, equal
-
-
-@njit_no_refcount
-def _certify_pairs(
-    penalty: FusedPair,
-    dual_point: tuple[FloatArray, FloatArray, FloatArray],
-    entries: Entries,
-    class_pairs: IntArray,
-    scratch: tuple[PenaltyWorkspace, IntArray],
-    out: tuple[BoolArray, BoolArray],
-) -> None:
-    """Write the zeros and equalities of all pairs."""
-    (theta, u, radius), (work, position), (zero, equal) = dual_point, scratch, out
-    for q in range(entries.start.shape[0] - 1):
+    n_pairs, n_class_pairs = entries.start.shape[0] - 1, class_pairs.shape[0]
+    zero, equal = np.zeros(u.shape[0], dtype=np.bool_), np.zeros((n_pairs, n_class_pairs), dtype=np.bool_)
+    position = work.integer
+    for q in range(n_pairs):
         first, last = entries.start[q], entries.start[q + 1]
         v = entries.factor[q] if entries.factor.shape[0] else 1.0
         all_below = True
         for i in range(first, last):  # nearly all entries are far below the threshold of their class
             all_below = all_below and abs(u[i]) + radius[i] < (1.0 - 1e-9) * v * penalty.l1[entries.cls[i]]
-        u_pair, radius_pair, pair = (
-            u[first:last],
-            radius[first:last],
-            PairClasses(entries.cls[first:last], last - first, v),
-        )
-        if all_below or _no_tight_set(penalty, u_pair, radius_pair, pair, work):
+        pair = PairClasses(entries.cls[first:last], last - first, v)
+        ball = DualBall(u[first:last], radius[first:last], 0.0)
+        if all_below or _no_tight_set(penalty, ball, pair, work):
             zero[first:last] = True
             equal[q] = True
             continue
-        graph = graph_of(penalty, pair, work)
-        margin = _MARGIN * (_l1_norm(u_pair) + _l1_norm(graph.l1))
-        position[:] = -1
+        load_weights(penalty, pair, work)
+        load_graph(penalty, pair, work)
+        margin = _l1_norm(ball.u)
         for i in range(pair.n):
-            position[pair.cls[i]] = i
+            margin += work.real[L1, i]
+        ball = DualBall(ball.u, ball.radius, _MARGIN * margin)
+        for i in range(pair.n):
             if theta[first + i] == 0.0:
-                zero[first + i] = not _may_be_tight(graph, u_pair, radius_pair, margin, i, -1)
-        for t in range(class_pairs.shape[0]):
-            first_class, second_class = position[class_pairs[t, 0]], position[class_pairs[t, 1]]
-            if first_class < 0 or second_class < 0:
-                equal[q, t] = max(first_class, second_class) < 0 or zero[first + max(first_class, second_class)]
-            elif theta[first + first_class] == theta[first + second_class]:
+                zero[first + i] = not _may_be_tight(penalty.shape, ball, i, -1, work)
+        for t in range(n_class_pairs):
+            i, j = position[POSITION, class_pairs[t, 0]], position[POSITION, class_pairs[t, 1]]
+            if i < 0 or j < 0:
+                equal[q, t] = max(i, j) < 0 or zero[first + max(i, j)]
+            elif theta[first + i] == theta[first + j]:
                 equal[q, t] = not (
-                    _may_be_tight(graph, u_pair, radius_pair, margin, first_class, second_class)
-                    or _may_be_tight(graph, u_pair, radius_pair, margin, second_class, first_class)
+                    _may_be_tight(penalty.shape, ball, i, j, work) or _may_be_tight(penalty.shape, ball, j, i, work)
                 )
+    return zero, equal
 
 
 @njit_no_refcount
-def _no_tight_set(
-    penalty: FusedPair, u: FloatArray, radius: FloatArray, pair: PairClasses, work: PenaltyWorkspace
-) -> bool:
-    """Whether no set Q may be tight for any dual point within `radius` of u."""
-    n = pair.n
-    l1 = work.real[work.real.shape[0] - n :]
-    class_l1_weights(penalty, pair, l1)
-    margin = _MARGIN * (_l1_norm(u) + _l1_norm(l1))
+def _no_tight_set(penalty: FusedPair, ball: DualBall, pair: PairClasses, work: PenaltyWorkspace) -> bool:
+    """Whether no set Q may be tight for any dual point in the ball."""
+    n, u = pair.n, ball.u
+    load_weights(penalty, pair, work)
+    margin = _l1_norm(u)
+    for k in range(n):
+        margin += work.real[L1, k]
+    margin *= _MARGIN
     all_below = True
     min_l1 = np.inf
     for k in range(n):
-        l1[k] -= radius[k] + margin
-        min_l1 = min(min_l1, l1[k])
-        all_below = all_below and abs(u[k]) <= l1[k]
+        limit = work.real[L1, k] - (ball.radius[k] + margin)
+        work.real[L1, k] = limit
+        min_l1 = min(min_l1, limit)
+        all_below = all_below and abs(u[k]) <= limit
     if all_below:
         return True
     if min_l1 >= 0.0:
-        return zero_is_optimal(penalty, u, l1, pair, 0.0, work)
-    graph = graph_of(penalty, pair, work)
-    for k in range(n):
-        graph.l1[k] = l1[k]
-    return not outside(graph, u, 1.0, 0.0)
+        return zero_is_optimal(penalty, u, pair, 0.0, work)
+    load_graph(penalty, pair, work)
+    return not outside(penalty.shape, n, u, 1.0, 0.0, work)
 
 
 @njit_no_refcount
-def _may_be_tight(graph: Graph, u: FloatArray, radius: FloatArray, margin: float, included: int, excluded: int) -> bool:
+def _may_be_tight(shape: int, ball: DualBall, included: int, excluded: int, work: PenaltyWorkspace) -> bool:
     """Whether a set that contains `included`, and not `excluded` (unless negative), may be tight."""
+    u, real, n = ball.u, work.real, ball.u.shape[0]
+    total = 0.0  # upper bound on the sum of all edge weights
+    for k in range(n):
+        if shape == GENERAL:
+            for j in range(k):
+                total += real[GRAPH + k, j]
+        else:
+            total += real[MASS, k]
+    if shape == COMPLETE:
+        total *= total
     for side in range(2):
         sign = 1.0 - 2.0 * side
         big_m = 1.0
         max_gain = 0.0
-        for k in range(graph.n):
-            graph.label[k] = 1
-            graph.gain[k] = sign * u[k] + radius[k] - graph.l1[k] + margin
-            big_m += abs(graph.gain[k])
-            max_gain += graph.gain[k] if k == included else max(graph.gain[k], 0.0)
+        for k in range(n):
+            work.integer[LABEL, k] = 1
+            gain = sign * u[k] + ball.radius[k] - real[L1, k] + ball.margin
+            real[GAIN, k] = gain
+            big_m += abs(gain)
+            max_gain += gain if k == included else max(gain, 0.0)
         # A gain above the sum of all other gains and edge weights forces one class into Q, or out of it.
-        big_m += _class_graph_bound(graph)
+        big_m += total
         if max_gain < -1e-12 * big_m:  # an upper bound for every set, whatever the edge weights
             continue
-        graph.gain[included] += big_m
+        real[GAIN, included] += big_m
         if excluded >= 0:
-            graph.gain[excluded] -= big_m
-        if max_cut_set(graph, graph.gain, 1, 0.0) - big_m > -1e-13 * big_m:
+            real[GAIN, excluded] -= big_m
+        if max_cut_set(shape, n, ALL, 0.0, work) - big_m > -1e-13 * big_m:
             return True
     return False
-
-
-@njit_no_refcount
-def _class_graph_bound(graph: Graph) -> float:
-    """Upper bound on the sum of all edge weights."""
-    total = 0.0
-    if graph.shape == GENERAL:
-        for k in range(graph.n):
-            for j in range(k):
-                total += graph.class_graph[k, j]
-    elif graph.shape == COMPLETE:
-        for k in range(graph.n):
-            total += graph.mass[k]
-        total *= total
-    else:
-        for k in range(graph.n):
-            total += graph.mass[k]
-    return total
