@@ -20,7 +20,8 @@ _NAMES = {
     "engine": "NotEnoughMemory Plan plan solve solve_path",
     "estimators": "GraphicalLasso GraphicalLassoCV GraphicalLassoIC JointGraphicalLasso JointGraphicalLassoCV "
     "TimeVaryingGraphicalLasso",
-    "inference": "Inference InferenceWarning NetworkBootstrap NetworkTest bootstrap_network infer network_test",
+    "inference": "CentralityStability Inference InferenceWarning NetworkBootstrap NetworkTest bootstrap_network "
+    "centrality_stability infer network_test",
     "networks": "JointNetworks",
     "penalties": "PairWeights",
     "problem": "JointProblem",
@@ -70,11 +71,13 @@ if TYPE_CHECKING:
         TimeVaryingGraphicalLasso as TimeVaryingGraphicalLasso,
     )
     from jointglasso.inference import (
+        CentralityStability as CentralityStability,
         Inference as Inference,
         InferenceWarning as InferenceWarning,
         NetworkBootstrap as NetworkBootstrap,
         NetworkTest as NetworkTest,
         bootstrap_network as bootstrap_network,
+        centrality_stability as centrality_stability,
         infer as infer,
         network_test as network_test,
     )

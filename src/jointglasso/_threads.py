@@ -134,7 +134,7 @@ def map_on_threads(
     all.
     """
     if len(items) <= 1 or work < config.MIN_ENTRIES_FOR_THREADS:
-        return [function(item) for item in items]
+        return list(map(function, items))
     with single_threaded_blas():
         return _map_shared(function, items, available_cores())
 
@@ -167,7 +167,7 @@ class Workers:
     def map(self, function: Callable[[Any], Result], items: Sequence[Any] | IntArray) -> list[Result]:
         """Apply a function that releases the interpreter lock to every item."""
         if self.n_threads == 1 or len(items) <= 1:
-            return [function(item) for item in items]
+            return list(map(function, items))
         return _map_shared(function, items, self.n_threads)
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from jointglasso._typing import BoolArray
 from jointglasso._wording import listed
 from jointglasso.data import SampleCovariance
-from jointglasso.data.checks import InputError, SampleRows, check_choice, known_arguments
+from jointglasso.data.checks import InputError, check_choice, known_arguments
 from jointglasso.data.effects import without_covariates
-from jointglasso.data.samples import Samples, covariates_by_class, distinct_names, require_anndata, samples_by_class
+from jointglasso.data.samples import annotations_of_cells, require_anndata, samples_of_cells
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
@@ -104,19 +104,17 @@ def fit(
             f"key_added={key_added!r} must be a word without '/', which files cannot hold in a key.", "key_added"
         )
     check_choice("constant", constant, ("refuse", "isolate", "drop"))
-    samples = samples_by_class(adata, groupby, layer, classes)
+    cells = samples_of_cells(adata, groupby, layer, classes)
     used = masked(adata, mask_var)
     if constant == "drop":
-        used &= _varying(samples)
-    index = np.flatnonzero(used)
-    if not used.all():
-        samples = {name: part.restricted(index) for name, part in samples.items()}
-    names = distinct_names(adata.var_names)
+        used &= cells.varying
+        if not used.any():
+            raise InputError("Every variable is constant within some class: there is nothing to estimate.", "constant")
     treatment = "isolate" if constant == "isolate" else "refuse"
-    names = [names[i] for i in index]
-    cells: Any = Samples.by_class(samples, variable_names=names)
+    if not used.all():
+        cells = cells.restricted_to(np.flatnonzero(used))
     if len(covariates):
-        cells = without_covariates(cells, covariates_by_class(adata, samples, covariates))
+        cells = without_covariates(cells, annotations_of_cells(adata, cells, covariates, "covariates"))
     if (lambda1 is None) != (lambda2 is None):
         raise InputError("Give both lambda1 and lambda2, or neither to have them chosen.", "lambda1")
     if lambda1 is None or lambda2 is None:
@@ -189,15 +187,6 @@ def masked(adata: Any, mask_var: Any) -> BoolArray:
             f"mask_var must choose at least two of the {adata.n_vars} genes, one value for each.", "mask_var"
         )
     return mask
-
-
-def _varying(samples: dict[str, SampleRows]) -> BoolArray:
-    """Mask (p,) of the variables that vary within every class."""
-    tables = (part.read() for part in samples.values())
-    used: BoolArray = ~np.logical_or.reduce([np.asarray((X[:1] == X).all(axis=0)) for X in tables])
-    if not used.any():
-        raise InputError("Every variable is constant within some class, so there is nothing to estimate.", "constant")
-    return used
 
 
 def _varp_key(key: str, k: int, what: str) -> str:

@@ -50,8 +50,8 @@ times the sum of the absolute values of its terms, n being the length of the lon
 raised eta p^(1/2) exceeds 1/20. A tenth is enough (theorem C8 of docs/theory/certificate.md): with t = g p (a^(1/2) +
 b^(1/2))^2 from row sums of the computed X, the Neumann series and ``a(W) <= a(X) (1 + z) / ((1 - y)^2 (1 - x'))`` give
 an error of at most 1.07 t for blocks of two variables and more; a log-determinant lies between its two linearisations,
-so that it needs no term of second order, only another p a eta for row sums of X in place of those of W. The bounds for
-large groups (`near_errors`) are of first order, raised by the same tenth.
+so that it needs no term of second order, only another p a eta for row sums of X in place of those of W. Theorem C13
+is the same for the bounds of large groups (`near_errors`).
 """
 
 from __future__ import annotations

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointglasso.anndata import fit as networks, masked
-from jointglasso.data.checks import InputError
-from jointglasso.data.samples import Samples, covariates_by_class, distinct_names, samples_by_class
+from jointglasso.data.samples import annotations_of_cells, samples_of_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,14 +65,9 @@ def differences(
 
     stored = f"{key}_used"
     mask = masked(adata, stored if mask_var is None and stored in adata.var else mask_var)
-    index = np.flatnonzero(mask)
-    rows = {name: part.restricted(index) for name, part in samples_by_class(adata, groupby, layer, classes).items()}
-    names = distinct_names(adata.var_names)
-    cells = Samples.by_class(rows, variable_names=[names[i] for i in index])
-    if donor is not None and donor not in adata.obs:
-        raise InputError(f"obs has no column {donor!r}: name the column with the donors.", "donor")
-    groups = None if donor is None else covariates_by_class(adata, rows, [donor])
-    confounders = covariates_by_class(adata, rows, covariates) if len(covariates) else None
+    cells = samples_of_cells(adata, groupby, layer, classes).restricted_to(np.flatnonzero(mask))
+    groups = None if donor is None else annotations_of_cells(adata, cells, [donor], "donor")
+    confounders = annotations_of_cells(adata, cells, covariates, "covariates") if len(covariates) else None
     table = infer(cells, groups=groups, covariates=confounders, **options).differences()
     adata.uns[f"{key}_differences"] = table
     return table

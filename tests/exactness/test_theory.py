@@ -336,6 +336,26 @@ def test_dimension_of_the_face_is_the_rank_of_the_solution_in_the_data():
     assert clusters == rank < np.count_nonzero(values)
 
 
+def test_accelerated_admm_converges_whatever_the_extrapolation_is(monkeypatch):
+    """Theorem M7: points of random size and direction in place of Anderson's are left again."""
+    from jointglasso.solvers.anderson import Anderson
+
+    S, lambda1, lambda2 = random_problem(3)
+    rng = np.random.default_rng(0)
+    n_points = 0
+
+    def anywhere(self, norm):
+        nonlocal n_points
+        n_points += 1
+        self.norm = norm
+        return self.image + rng.choice([0.01, 1.0, 100.0]) * rng.normal(size=self.image.shape)
+
+    monkeypatch.setattr(Anderson, "_extrapolate", anywhere)
+    solver = jgl.ADMM(adapt_rho=False, check_every=7)
+    solution = jgl.solve(S, 0.2 * lambda1, 0.2 * lambda2, solver=solver, tol=1e-9)
+    assert solution.status and n_points > 5
+
+
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -496,7 +496,7 @@ def test_words_are_covariates_too(tmp_path):
         expected = values.mean(axis=0) + values[rows] - values[rows].mean(axis=0)
         np.testing.assert_allclose(found.matrices[0][rows], expected, atol=1e-12)
     assert screened(path, "--covariates", "batch,age").variable_names == ("a", "b")
-    with pytest.raises(ValueError, match=r"no column 'bach' \(similar: 'batch'\): correct --covariates"):
+    with pytest.raises(ValueError, match=r"no column or row 'bach' \(similar: 'batch'\): correct `annotations`"):
         screened(path, "--covariates", "bach")
 
 
@@ -528,7 +528,7 @@ def test_raw_counts_are_warned_of(counts):
     path, _ = counts
     with pytest.warns(UserWarning, match="look like raw counts"):
         screened(path, "--constant", "drop")
-    with pytest.raises(ValueError, match="no column 'age'"):
+    with pytest.raises(ValueError, match="no column or row 'age'"):
         screened(path, "--log", "--covariates", "age")
 
 
@@ -537,7 +537,7 @@ def test_quiet_says_nothing_and_help_has_headings(table, tmp_path):
     assert shown.stdout == "" and (tmp_path / "out" / "report.html").exists()
     text = invoke("fit", "--help").output
     headings = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert headings[:2] == ["Classes:", "Table:"] and headings[-1] == "Other options:" and len(headings) == 8
+    assert headings[:2] == ["Classes:", "Table:"] and headings[-1] == "Other options:" and len(headings) == 7
     listed = [line.split()[0].rstrip(",") for line in text.splitlines() if line.startswith("  --")]
     assert listed[0] == "--label" and listed.index("--out") < listed.index("--title") < listed.index("--export")
     assert {"--subset", "--drop", "--covariates"} <= set(listed[listed.index("--subset") : listed.index("--scale")])

@@ -48,7 +48,7 @@ BAD = {
     "label forgotten": (GOOD, [], ["column 'state' holds words", "--label state"]),
     "batch as words": (
         GOOD.replace("state,a", "state,batch,a").replace("ill,", "ill,lab 1,").replace("well,", "well,lab 2,"),
-        ["--label", "state"], ["column 'batch' holds words", "--drop batch", "with --covariates batch"],
+        ["--label", "state"], ["column 'batch' holds words", "--drop batch", "--covariates batch if"],
     ),
     "class of one sample": (
         GOOD + rows("rare", 1, 2), ["--label", "state"], ["'rare' has 1 sample", "--classes ill,well"],
@@ -58,7 +58,7 @@ BAD = {
     ),
     "no number": (
         GOOD.replace("well,", "well,oops", 1), ["--label", "state"],
-        ["line 11", "column 'a'", "'oops", "--missing-marker"],
+        ["line 11", "column 'a'", "'oops", "--read missing_markers=oops"],
     ),
     "unknown class": (GOOD, ["--label", "state", "--classes", "ill,sick"], ["'sick'", "correct --classes"]),
     "unknown variable": (GOOD, ["--label", "state", "--variables", "a,bb"], ["'bb'", "'b'"]),
@@ -271,12 +271,12 @@ def test_a_file_is_no_folder(good, tmp_path):
 @pytest.mark.parametrize(
     "named, said",
     [
-        (("samples_in", "rows"), "--samples-in rows"),
+        (("samples_in", "rows"), "--read samples_in=rows"),
         (("subset", ["a b", "c"]), "--classes 'a b,c'"),
         (("subset",), "--classes or --subset"),
-        (("names", False), "--no-names"),
-        (("names", "x y"), "--names 'x y'"),
-        (("missing_markers", ["?x"]), "--missing-marker '?x'"),
+        (("names", False), "--read names=false"),
+        (("names", "x y"), "--read 'names=x y'"),
+        (("missing_markers", ["?x"]), "--read 'missing_markers=?x'"),
         (("label", ...), "--label"),
         (("max_iter",), "--max-iter"),
         (("lambda2", -1.0), "--lambda2 -1"),

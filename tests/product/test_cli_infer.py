@@ -101,4 +101,4 @@ def test_infer_says_what_it_cannot_do(table):
     assert "take --missing pairwise, or --association nonparanormal with --missing em" in said
     for option in ("--covariates", "--groups", "--drop"):
         said = invoke("infer", table, "--label", "state", option, "nothing", code=2).stderr
-        assert "no column 'nothing'" in said and f"correct {option}." in said
+        assert "no column" in said and f"correct {option}." in said

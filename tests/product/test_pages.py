@@ -13,6 +13,7 @@ import jointglasso as jgl
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+MEASUREMENTS = [("drug", "late"), ("drug", "early"), ("placebo", "late"), ("placebo", "early")]
 NAMES = ["TP53", "MDM2", "A", "B", "C", "x5", "x6", "x7"]
 
 #: Blocks that need what a test cannot have: files, a cluster, a device, minutes.
@@ -55,6 +56,8 @@ def world():
         "answers": X.round().clip(-2, 2), "country": y, "S": source, "tested": jgl.infer(X, y),
         "counts": np.random.default_rng(0).poisson(5.0, (120, 8)), "returns": X, "year": y,
         "A": X.iloc[:30], "B": X.iloc[30:60], "C": X.iloc[60:90], "D": X.iloc[90:],
+        "samples": {f"{arm}_{time}": X.iloc[i::4] for i, (arm, time) in enumerate(MEASUREMENTS)},
+        "person": {f"{arm}_{time}": [f"{arm}{i}" for i in range(30)] for arm, time in MEASUREMENTS},
     }  # fmt: skip
 
 
@@ -80,6 +83,7 @@ def run(code, world):
 def test_answers_run(code, world, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.chdir(tmp_path)
+    Path("hallmark.gmt").write_text("repair\tnone\tTP53\tMDM2\tA\n")
     if "adata" in code:
         anndata = pytest.importorskip("anndata")
         cells = pd.DataFrame({"cell_type": world["y"]}, index=[str(i) for i in range(120)])

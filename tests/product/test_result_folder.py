@@ -34,75 +34,38 @@ def test_the_mark_lists_the_files_of_a_result(tmp_path):
     assert kept["files"] == ["classes/a", "edges", "parameters.json"] and kept["versions"] == {"jointglasso": "0"}
 
 
-def test_a_new_result_replaces_the_old_one_and_keeps_what_is_not_its_own(tmp_path):
+def test_a_new_result_replaces_the_old_one(tmp_path):
     target = build(tmp_path / "r", edges="old", classes__a="old", classes__b="old")
-    (target / "notes.txt").write_text("mine")
-    (target / "classes" / "mine.txt").write_text("mine too")
-    (target / "deep" / "er").mkdir(parents=True)
-    (target / "deep" / "er" / "x").write_text("far down")
-    (target / "link").symlink_to("notes.txt")
     with warnings.catch_warnings(action="error"):
         build(target, edges="new", classes__a="new")
     found = contents(target)
-    assert {name: text for name, text in found.items() if name != "parameters.json"} == {
-        "edges": "new", "classes/a": "new",
-        "notes.txt": "mine", "classes/mine.txt": "mine too", "deep/er/x": "far down", "link": "mine",
-    }  # fmt: skip
-    assert (target / "link").is_symlink()
-    assert json.loads(found["parameters.json"])["files"] == ["classes/a", "edges", "parameters.json"]
+    assert json.loads(found.pop("parameters.json"))["files"] == ["classes/a", "edges", "parameters.json"]
+    assert found == {"edges": "new", "classes/a": "new"}
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
 
 
-def test_foreign_files_survive_a_second_replacement(tmp_path):
-    target = build(tmp_path / "r", edges="old")
-    (target / "notes.txt").write_text("mine")
-    build(target, edges="new")
-    build(target, edges="newer")
-    assert contents(target)["notes.txt"] == "mine"
-
-
-def test_a_foreign_file_gives_way_to_a_new_one_of_its_name_and_is_kept_beside_it(tmp_path):
-    target = build(tmp_path / "r", edges="old")
-    (target / "table.csv").write_text("mine")
-    (target / "figures").write_text("a file where a folder will be")
-    with pytest.warns(FolderWarning) as told:
-        build(target, edges="new", figures__a="new", **{"table.csv": "new"})
-    found = contents(target)
-    assert found["table.csv"] == "new" and found["table.before.csv"] == "mine"
-    assert found["figures/a"] == "new" and found["figures.before"] == "a file where a folder will be"
-    assert sorted(str(warning.message) for warning in told) == [
-        f"{target}: figures was not written by jointglasso and is now called figures.before.",
-        f"{target}: table.csv was not written by jointglasso and is now called table.before.csv.",
-    ]
-
-
-def test_what_comes_while_a_folder_is_replaced_moves_along(tmp_path, monkeypatch):
-    target = build(tmp_path / "r", edges="old")
-    replace = ResultFolder._replace
-
-    def late(self, new):
-        (target / "late.txt").write_text("just saved")
-        return replace(self, new)
-
-    monkeypatch.setattr(ResultFolder, "_replace", late)
-    build(target, edges="new")
-    assert contents(target)["late.txt"] == "just saved" and contents(target)["edges"] == "new"
-    assert [path.name for path in tmp_path.iterdir()] == ["r"]
-
-
-def test_what_comes_after_the_files_were_moved_is_not_deleted(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["notes.txt", "classes/mine.txt", "deep/er/x"])
+def test_a_folder_with_other_files_is_not_replaced(tmp_path, name):
     target = build(tmp_path / "r", edges="old", classes__a="old")
-    move = ResultFolder._move_foreign_files
+    (target / name).parent.mkdir(parents=True, exist_ok=True)
+    (target / name).write_text("mine")
+    with pytest.raises(ValueError, match=f"holds '{name}' beside its result: move that"):
+        ResultFolder(target, overwrite=True)
+    assert contents(target)[name] == "mine"
 
-    def late(self, old):
-        move(self, old)
-        (old / "classes" / "late.txt").write_text("just saved")
 
-    monkeypatch.setattr(ResultFolder, "_move_foreign_files", late)
-    with pytest.warns(FolderWarning, match="while it was being replaced are in"):
-        build(target, edges="new")
+def test_what_is_added_during_the_run_is_kept_beside_the_new_folder(tmp_path):
+    target = build(tmp_path / "r", edges="old", classes__a="old")
+    with (
+        pytest.warns(FolderWarning, match=r"added to .* meanwhile are in"),
+        ResultFolder(target, overwrite=True).building() as folder,
+    ):
+        (folder / "parameters.json").write_text('{"versions": {"jointglasso": "0"}}')
+        (target / "classes" / "late.txt").write_text("just saved")
+        (target / "link").symlink_to("edges")
     (remaining,) = (path for path in tmp_path.iterdir() if path.name != "r")
-    assert contents(remaining) == {"classes/late.txt": "just saved"} and contents(target)["edges"] == "new"
+    assert not remaining.name.startswith(".") and (remaining / "link").is_symlink()
+    assert contents(remaining) == {"classes/late.txt": "just saved"} and set(contents(target)) == {"parameters.json"}
 
 
 def test_a_result_that_lists_no_files_is_not_replaced(tmp_path):
@@ -147,23 +110,6 @@ def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(tmp_path
     with pytest.raises(OSError, match="broken"):
         build(target, edges="new")
     assert contents(target)["edges"] == "old" and [path.name for path in tmp_path.iterdir()] == ["r"]
-
-
-def test_a_result_hidden_by_a_kill_between_two_renames_gets_its_name_back(tmp_path):
-    target = build(tmp_path / "r", edges="old")
-    os.rename(target, tmp_path / ".r.abcd_123.old")
-    with pytest.warns(FolderWarning, match="has its name again"), pytest.raises(ValueError, match="add --overwrite"):
-        ResultFolder(target)
-    assert contents(target)["edges"] == "old"
-
-
-def test_leftovers_of_a_killed_run_are_told_and_left_alone(tmp_path):
-    target = build(tmp_path / "r", edges="old")
-    (tmp_path / ".r.abcd_123.tmp").mkdir()
-    (tmp_path / ".r.2.abcd_123.old").mkdir()  # of another folder, r.2
-    with pytest.warns(FolderWarning, match="left by a run that was killed") as told:
-        ResultFolder(target, overwrite=True)
-    assert len(told) == 1 and (tmp_path / ".r.abcd_123.tmp").is_dir()
 
 
 def test_a_failure_leaves_no_new_folders(tmp_path):

@@ -33,12 +33,14 @@ def demo(session: Session, out: Path) -> int:
       jointglasso demo --out demo
     """
     import jointglasso as jgl
+    from jointglasso.data.samples import Samples
 
     target = ResultFolder(out, overwrite=True)
     with target.building() as folder:
         table, processes = jgl.datasets.load_expression()
         how = {"scale": "correlation", "association": "pearson", "constant": "refuse", "missing": "refuse"}
-        data = prepare(table, {**how, "weights": "sqrt_sample_size"})
+        samples = Samples.from_labels(table.X, table.y, table.variable_names)
+        data = prepare(samples, {**how, "weights": "sqrt_sample_size"}, table.source)
         session.say(data.describe())
         say_if_compiling(session)
         began = time.perf_counter()

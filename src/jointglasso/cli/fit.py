@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,11 +23,11 @@ from jointglasso.cli.summaries import (
     tested_differences,
 )
 
+if TYPE_CHECKING:
+    from jointglasso import Solution
+
 #: Formats of --export.
 EXPORTS = ("graphml", "cx2", "parquet")
-
-#: Smallest relative gap that --prove asks for; below it rounding errors dominate.
-SMALLEST_TOL = 1e-13
 
 
 @click.command(cls=Command)
@@ -153,24 +153,19 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
         selection = choose(session, data, options["criterion"] or "jbic", options)
         solution = selection.solution
         options = options | {"penalty": solution.parameters["penalty"]}  # the one that "auto" has chosen
+        if options["prove"] and not selection.interrupted:
+            penalties = selection.lambda1, selection.lambda2
+            solution = _solve_at(session, data, options, penalties, warm_start=solution)
     else:
-        with progress_of_solve(session) as progress:
-            solution = jgl.solve(
-                data.source,
-                options["lambda1"],
-                options["lambda2"],
-                n_jobs=options["n_jobs"],
-                executor=options["executor"],
-                callback=progress,
-                checkpoint=options["checkpoint"],
-                on_interrupt="return" if options["keep_partial"] else "raise",
-                latent=options["latent"],
-                prove=options["prove"],
-                **arguments_of_solve(options, data),
-            )
+        penalties = options["lambda1"], options["lambda2"]
+        solution = _solve_at(
+            session, data, options, penalties, checkpoint=options["checkpoint"], latent=options["latent"]
+        )
     finished = solution.status.code != "interrupt" and (selection is None or not selection.interrupted)
-    if options["prove"] and finished:
-        solution = _prove(session, data, solution, options)
+    undecided = solution.certificate.edges_undetermined
+    if options["prove"] and finished and undecided:
+        gap = solution.certificate.relative_gap
+        session.note(f"--prove: {undecided:,} entries stay undecided at a relative gap of {gap:.0e}.")
     if solution.refit is None:
         solution = with_refit(data.source, solution)
     stability = None
@@ -180,6 +175,27 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
     if not finished:
         return Result(data, solution, networks, selection, stability, not_tested="the run was interrupted")
     return Result(data, solution, networks, selection, stability, *tested_differences(data))
+
+
+def _solve_at(
+    session: Session, data: Data, options: dict[str, Any], penalties: tuple[float, float], **more: Any
+) -> Solution:
+    """Solve at given penalties, with a progress bar."""
+    import jointglasso as jgl
+
+    with progress_of_solve(session) as progress:
+        return jgl.solve(
+            data.source,
+            penalties[0],
+            penalties[1],
+            n_jobs=options["n_jobs"],
+            executor=options["executor"],
+            callback=progress,
+            on_interrupt="return" if options["keep_partial"] else "raise",
+            prove=options["prove"],
+            **arguments_of_solve(options, data),
+            **more,
+        )
 
 
 def _edge_stability(session: Session, data: Data, solution: Any, options: dict[str, Any]) -> Any:
@@ -208,29 +224,3 @@ def _describe_stability(result: Result) -> str:
         f"Stability: {stable:,} of {len(frequencies):,} edges, counted by class, have a selection frequency of at "
         f"least 75 % in {n_subsamples} random half-samples (stability selection)."
     )
-
-
-def _prove(session: Session, data: Data, solution: Any, options: dict[str, Any]) -> Any:
-    """Re-solve from the solution with decreasing tolerance until every entry is certified zero or non-zero."""
-    import jointglasso as jgl
-
-    arguments = arguments_of_solve(options, data)
-    tol = arguments.pop("tol")
-    penalties = solution.parameters["lambda1"], solution.parameters["lambda2"]
-    while solution.certificate.edges_undetermined and tol > SMALLEST_TOL:
-        tol = max(0.01 * tol, SMALLEST_TOL)
-        with progress_of_solve(session) as progress:
-            refined = jgl.solve(
-                data.source, *penalties, tol=tol, warm_start=solution, n_jobs=options["n_jobs"], callback=progress,
-                **arguments,
-            )  # fmt: skip
-        if not refined.status.converged:
-            break
-        solution = refined
-    n_undecided = solution.certificate.edges_undetermined
-    if n_undecided:
-        session.note(
-            f"--prove: {n_undecided:,} entries stay undecided at a relative gap of "
-            f"{solution.certificate.relative_gap:.0e}."
-        )
-    return solution

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import tempfile
 import warnings
@@ -14,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from jointglasso._files import could_not_write, give_usual_rights, sync
+from jointglasso._wording import listed
 from jointglasso.errors import InputError
 
 wrong = partial(InputError, parameter="out")
@@ -21,12 +21,9 @@ wrong = partial(InputError, parameter="out")
 #: The file by which a result of this package is recognised; it lists the files that may be replaced.
 MARK = "parameters.json"
 
-#: Endings of the names of unfinished folders, and of replaced ones.
-_UNFINISHED, _REPLACED = ".tmp", ".old"
-
 
 class FolderWarning(UserWarning):
-    """Files beside or inside a result folder that need attention."""
+    """An earlier result could not be removed, because files were added to it meanwhile."""
 
 
 class ResultFolder:
@@ -34,20 +31,20 @@ class ResultFolder:
 
     def __init__(self, path: Path, *, overwrite: bool = False) -> None:
         self.requested, self.path, self.overwrite = path, path.resolve(), overwrite
-        self._recover()
-        self._check()
+        foreign = self._check()
+        if foreign:
+            raise wrong(f"{path} holds {listed(foreign, 3)} beside its result: move that, or choose another --out.")
 
     @contextmanager
     def building(self) -> Iterator[Path]:
         """A new folder beside the target; it takes the name of the target when the block ends without an exception.
 
-        An old result is replaced only then, and files in it that are not part of the result move to the new folder. If
-        anything fails, it remains as it was.
+        An old result is replaced only then. If anything fails, it remains as it was.
         """
         missing = [folder for folder in self.path.parents if not folder.exists()]
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            new = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.", suffix=_UNFINISHED, dir=self.path.parent))
+            new = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.", suffix=".tmp", dir=self.path.parent))
         except OSError as error:
             raise could_not_write(error, self.requested) from None
         try:
@@ -56,95 +53,51 @@ class ResultFolder:
             give_usual_rights(new, 0o777)
             _sync_all(new)
             self._check()  # hours may have passed
-            old = self._replace(new)
+            self._replace(new)
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)
             for folder in missing:
                 with suppress(OSError):
                     folder.rmdir()
             raise
-        if old is not None:
-            self._move_foreign_files(old)
-            self._remove(old)
         sync(self.path.parent)
 
-    def _check(self) -> None:
-        """Refuse what may not be replaced."""
+    def _check(self) -> list[str]:
+        """Refuse what may not be replaced; return the files beside the old result."""
         if self.path.exists() and not self.path.is_dir():
             raise wrong(f"{self.requested} is a file: give --out the name of a folder.")
         if not self.path.is_dir() or not any(self.path.iterdir()):
-            return
+            return []
         if not self.overwrite:
             raise wrong(f"{self.requested} exists and is not empty: choose another --out, or add --overwrite.")
-        if _result_files(self.path) is None:
+        listed_files = _result_files(self.path)
+        if listed_files is None:
             raise wrong(
                 f"{self.requested} holds other things than a result of jointglasso (no {MARK} that lists its files): "
                 "choose another --out, it will not be overwritten."
             )
+        return sorted(_all_files(self.path) - listed_files)
 
-    def _recover(self) -> None:
-        """Restore a result that a killed run had renamed, and report other folders that it created."""
-        name = re.compile(rf"\.{re.escape(self.path.name)}\.\w{{8}}({re.escape(_UNFINISHED)}|{re.escape(_REPLACED)})")
-        for folder in sorted(self.path.parent.glob(".*")):
-            if not name.fullmatch(folder.name) or not folder.is_dir():
-                continue
-            if folder.suffix == _REPLACED and not self.path.exists() and _result_files(folder) is not None:
-                os.rename(folder, self.path)
-                self._warn(f"it was hidden as {folder.name} by a run that was killed, and has its name again")
-            else:
-                self._warn(f"{folder} was left by a run that was killed, if none is going on: look into it, delete it")
-
-    def _replace(self, new: Path) -> Path | None:
-        """Give `new` the name of the target; return the new name of an old result."""
+    def _replace(self, new: Path) -> None:
+        """Give `new` the name of the target and remove the files of an old result; others stay in its folder."""
         if not self.path.exists():
             os.rename(new, self.path)
-            return None
-        old = new.with_suffix(_REPLACED)
+            return
+        old = self.path.with_name(f"{new.name.removeprefix('.').removesuffix('.tmp')}.old")
         os.rename(self.path, old)
         try:
             os.rename(new, self.path)
         except BaseException:
             os.rename(old, self.path)
             raise
-        return old
-
-    def _move_foreign_files(self, old: Path) -> None:
-        """Move the files that are not part of the old result to the new one, beside a file of their name."""
-        for name in sorted(_all_files(old) - (_result_files(old) or set())):
-            target = self.path
-            for part in Path(name).parts:
-                # A folder of that name is shared; a file gives the later one another name.
-                target = _free_name(target / part, shared=(old / name).name != part)
-                if (old / name).name != part:
-                    target.mkdir(exist_ok=True)
-            os.rename(old / name, target)
-            moved = target.relative_to(self.path)
-            if str(moved) != name:
-                self._warn(f"{name} was not written by jointglasso and is now called {moved}")
-
-    def _remove(self, old: Path) -> None:
-        """Remove the files of an old result and the folders that are empty then."""
         for name in _all_files(old) & (_result_files(old) or set()):
             (old / name).unlink()
-        for folder in sorted((path for path in old.rglob("*") if path.is_dir()), reverse=True):
+        folders = sorted((path for path in old.rglob("*") if path.is_dir()), reverse=True)
+        for folder in [*folders, old]:
             with suppress(OSError):
                 folder.rmdir()
-        try:
-            old.rmdir()
-        except OSError:
-            self._warn(f"files that came into it while it was being replaced are in {old}")
-
-    def _warn(self, what: str) -> None:
-        warnings.warn(f"{self.requested}: {what}.", FolderWarning, stacklevel=4)
-
-
-def _free_name(path: Path, *, shared: bool) -> Path:
-    """The path, or one with a word in its name where another file has it; a `shared` folder may exist."""
-    name, number = path, 1
-    while os.path.lexists(path) and not (shared and path.is_dir() and not path.is_symlink()):
-        path = name.with_name(f"{name.stem}.before{number if number > 1 else ''}{name.suffix}")
-        number += 1
-    return path
+        if old.exists():
+            warnings.warn(f"Files that were added to {self.requested} meanwhile are in {old}.", FolderWarning, 3)
 
 
 def _result_files(folder: Path) -> set[str] | None:

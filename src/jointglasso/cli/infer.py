@@ -11,15 +11,17 @@ import click
 
 from jointglasso._display import table_text
 from jointglasso._files import atomic_text
-from jointglasso.cli.folder import ResultFolder
-from jointglasso.cli.input_data import Data, about, prepare, read_annotations, read_labelled
+from jointglasso.cli.input_data import Data, covariates_of, prepare, read_labelled, samples_of
 from jointglasso.cli.options import data_options, folder_options, split
-from jointglasso.cli.results import can_draw, write_explanation, write_parameters, write_table
+from jointglasso.cli.results import can_draw, result_folder, write_explanation, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
+from jointglasso.cli.shaping import shape
 from jointglasso.cli.solving import counting, say_if_compiling
+from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
     from jointglasso import Inference, NetworkBootstrap
+    from jointglasso.data.samples import Samples
 
 #: Rows of a table that are printed.
 SHOWN = 15
@@ -76,54 +78,51 @@ def infer(session: Session, /, **options: Any) -> int:
     import jointglasso as jgl
 
     _check(options)
-    target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
-    annotations = split([options["groups"] or "", *options["covariates"]])
-    if options["overlap"] > 0:
-        raise click.UsageError("--overlap does not go with tests: windows that share samples are not independent.")
-    try:
-        table, preparation = read_labelled({**options, "drop": (*options["drop"], *annotations), "covariates": ()})
-    except ValueError as error:
-        named = next((name for name in annotations if f"no column {name!r}" in str(error)), None)
-        if named is None:
-            raise
-        raise about(error, "groups" if named == options["groups"] else "covariates") from None
-    described = {**preparation, "constant": "isolate"}  # `infer` reports constant variables
-    if described["missing"] == "em":
-        described["missing"] = "pairwise"  # the same samples; EM is for `infer` alone
-    data = prepare(table, described, options["file"])
-    columns = read_annotations(options, annotations)
-    session.say(data.describe())
-    say_if_compiling(session)
-    arguments = {
-        "association": options["association"],
-        "missing": preparation["missing"],
-        "weights": options["weights"],
-        "groups": None if options["groups"] is None else columns[options["groups"]],
-        "covariates": columns[split(options["covariates"])] if options["covariates"] else None,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", jgl.InferenceWarning)  # printed with the notes of the result
-        result = jgl.infer(table.to_frame(), table.y, se=options["se"], **arguments)
-    _print_tables(session, result, options["fdr"])
-    bootstrap = None
-    if options["n_resamples"]:
-        with counting(session, "bootstrap", "estimates") as show, warnings.catch_warnings():
-            warnings.simplefilter("ignore", jgl.InferenceWarning)
-            bootstrap = jgl.bootstrap_network(
-                table.to_frame(), table.y, n_resamples=options["n_resamples"], fdr=options["fdr"], random_state=0,
-                callback=show, **arguments,
-            )  # fmt: skip
-    if target is not None:
-        with target.building() as folder:
+    with result_folder(session, options) as folder:
+        samples, data, arguments = _read(options)
+        session.say(data.describe())
+        say_if_compiling(session)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", jgl.InferenceWarning)  # printed with the notes of the result
+            result = jgl.infer(samples, se=options["se"], **arguments)
+            _print_tables(session, result, options["fdr"])
+            bootstrap = None
+            if options["n_resamples"]:
+                with counting(session, "bootstrap", "estimates") as show:
+                    bootstrap = jgl.bootstrap_network(
+                        samples, n_resamples=options["n_resamples"], fdr=options["fdr"],
+                        random_state=0, callback=show, **arguments,
+                    )  # fmt: skip
+        if folder is not None:
             _write(folder, result, bootstrap, options, data, session)
-        session.say(f"Written to {target.requested}.")
-        session.answer(out=target.path)
     return OK
+
+
+def _read(options: dict[str, Any]) -> tuple[Samples, Data, dict[str, Any]]:
+    """Samples, their description, and the arguments of `infer` with subjects and covariates."""
+    groups = split([options["groups"] or ""])
+    try:
+        table, preparation, _ = read_labelled(options, groups)
+    except InputError as error:
+        if error.parameter != "annotations":
+            raise
+        option = "groups" if repr(options["groups"]) in str(error) else "covariates"
+        raise InputError(str(error).replace(argument("annotations"), f"--{option}"), option) from None
+    arguments = {name: preparation[name] for name in ("association", "missing", "weights")}
+    covariates = covariates_of(table, options)
+    samples, done = shape(samples_of(table, options), options, covariates[[]])
+    arguments["groups"] = table.annotations[groups[0]] if groups else None
+    arguments["covariates"] = covariates if covariates.shape[1] else None
+    # `infer` reports constant variables, and EM is for `infer` alone.
+    described = preparation | {"constant": "isolate"} | ({"missing": "pairwise"} if options["missing"] == "em" else {})
+    return samples, prepare(samples, described, "; ".join([table.source, *done]), options["file"]), arguments
 
 
 def _check(options: dict[str, Any]) -> None:
     from jointglasso.inference.data import check_combination
 
+    if options["overlap"] > 0:
+        raise click.UsageError("--overlap does not go with tests: windows that share samples are not independent.")
     if options["scale"] == "covariance":
         raise click.UsageError("--scale covariance: partial correlations are the same on either scale; leave it out.")
     if options["constant"] == "isolate":

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from jointglasso._wording import nearest
 from jointglasso.errors import InputError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -19,7 +20,7 @@ _PATH = click.Path(path_type=Path)
 #: Sections of the help and the parameters in each, in order; parameters of no section are listed last.
 SECTIONS = {
     "Classes": ("label", "labels", "classes", "rename", "time", "windows", "width", "overlap", "groups"),
-    "Table": ("subset", "variables", "drop", "top_variance", "log", "covariates", "missing", "constant"),
+    "Table": ("subset", "variables", "drop", "top_variance", "log", "covariates", "missing", "constant", "read"),
     "Model": (
         "scale", "association", "weights", "penalty", "class_graph", "penalize_diagonal", "fuse_diagonal",
         "pair_weights", "penalty_shape", "latent", "se",
@@ -35,12 +36,14 @@ SECTIONS = {
     "Computation": (
         "tol", "max_iter", "max_memory", "n_jobs", "workers", "scheduler", "checkpoint", "keep_partial",
     ),
-    "File format": (
-        "format", "sheet", "layer", "samples_in", "header", "names", "no_names", "delimiter", "decimal", "thousands",
-        "comment", "no_comment", "encoding", "missing_marker", "unmatched",
-    ),
 }  # fmt: skip
 OTHERS = "Other options"
+
+#: Arguments of `jointglasso.io.read_table` that --read sets.
+READ = (
+    "samples_in", "names", "header", "sheet", "layer", "delimiter", "decimal", "thousands", "missing_markers",
+    "comment", "encoding", "unmatched", "format",
+)  # fmt: skip
 
 
 def together(*options: Decorator) -> Decorator:
@@ -71,7 +74,6 @@ _DATA = [
     click.option("--windows", type=click.IntRange(min=2), help="Number of windows of equal sample size."),
     click.option("--width", help="Length of the windows in time: a number, or 30D for dates."),
     click.option("--overlap", default=0.0, show_default=True, help="Fraction of a window that overlaps with the next."),
-    click.option("--samples-in", type=click.Choice(["rows", "columns"]), help="Where the samples are, if ambiguous."),
     click.option("--classes", multiple=True, help="Classes to keep, in this order (of chain and laplacian): A,B,C."),
     click.option("--subset", multiple=True, metavar="NAME=VALUE", help="Keep samples by another annotation."),
     click.option(
@@ -79,20 +81,10 @@ _DATA = [
         "have the same, union or intersection.",
     ),
     click.option("--drop", multiple=True, help="Columns or rows to leave out: A,B,C."),
-    click.option("--names", help="Column that names the rows."),
-    click.option("--no-names", is_flag=True, help="No column names the rows."),
-    click.option("--header/--no-header", default=None, help="Whether the first line names the columns."),
-    click.option("--sheet", help="Sheet of an Excel file."),
-    click.option("--layer", help="Layer of an AnnData file."),
-    click.option("--delimiter", help="Character between cells; 'tab' for a tabulator."),
-    click.option("--decimal", type=click.Choice([".", ","]), help="Decimal sign."),
-    click.option("--thousands", type=click.Choice([",", ".", " ", "'"]), help="Sign between thousands."),
-    click.option("--comment", help="Beginning of lines to leave out."),
-    click.option("--no-comment", is_flag=True, help="No line is a comment."),
-    click.option("--encoding", help="Character set of a text file."),
-    click.option("--format", help="File format, where the suffix does not determine it."),
-    click.option("--missing-marker", multiple=True, help="Words that stand for missing values: A,B,C."),
-    click.option("--unmatched", type=click.Choice(["error", "drop"]), default="error", help="Samples without a label."),
+    click.option(
+        "--read", multiple=True, metavar="NAME=VALUE", help="How to read the file, such as delimiter=tab, decimal=,, "
+        f"sheet=2 or samples_in=columns; arguments of jointglasso.io.read_table: {', '.join(READ)}.",
+    ),
     click.option(
         "--missing", type=click.Choice(["refuse", "complete", "drop-variables", "pairwise", "em"]), default="refuse",
         show_default=True, help="Missing values: refuse, keep complete samples, drop variables, pair by pair, or EM.",
@@ -189,6 +181,28 @@ score_options = together(
 def split(values: Sequence[str]) -> list[str]:
     """Values of an option that is repeated or holds a comma-separated list."""
     return [word.strip() for text in values for word in text.split(",") if word.strip()]
+
+
+def assignments(option: str, texts: Sequence[str], form: str) -> list[tuple[str, str]]:
+    """Names and values of an option whose values have the `form` NAME=VALUE."""
+    pairs = [text.partition("=") for text in texts]
+    for text, (name, _, value) in zip(texts, pairs, strict=True):
+        if not name.strip() or not value:
+            raise InputError(f"{option} {text!r} must have the form {form}.", option.lstrip("-"))
+    return [(name.strip(), value) for name, _, value in pairs]
+
+
+def read_arguments(texts: Sequence[str]) -> dict[str, Any]:
+    """Keyword arguments of `jointglasso.io.read_table` from the values of --read."""
+    arguments: dict[str, Any] = {}
+    for name, text in assignments("--read", texts, "NAME=VALUE"):
+        if name not in READ:
+            raise InputError(f"--read {name}={text}: there is no such argument ({nearest(name, READ)}).", "read")
+        value: Any = {"true": True, "false": False, "tab": "\t"}.get(text.lower(), text)
+        if name == "missing_markers":
+            value = [*arguments.get(name, []), *split([text])]
+        arguments[name] = int(text) if name == "sheet" and text.isdigit() else value
+    return arguments
 
 
 def numbers(option: str, text: str) -> list[float]:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import data_options, folder_options, grid_options, numbers, solve_options
-from jointglasso.cli.results import write_explanation, write_parameters, write_table
+from jointglasso.cli.results import result_folder, write_explanation, write_parameters, write_table
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, counting, make_grid, say_if_compiling, workers_of
 from jointglasso.cli.summaries import facts_of
@@ -48,8 +47,7 @@ def path(session: Session, /, **options: Any) -> int:
     """
     import jointglasso as jgl
 
-    target = ResultFolder(options["out"], overwrite=options["overwrite"])
-    with target.building() as folder:
+    with result_folder(session, options) as folder:
         data = read_data(options)
         session.say(data.describe())
         points = _points(options, data)
@@ -70,8 +68,7 @@ def path(session: Session, /, **options: Any) -> int:
         write_parameters(folder, session, data, points=points)
         what = f"Networks by the joint graphical lasso at {len(facts)} pairs of penalties."
         write_explanation(folder, session, [what, "", data.describe()], _FILES)
-    session.say(f"Written to {target.requested}.")
-    session.answer(points=facts, asked_for=len(points), out=target.path, data=data.facts)
+    session.answer(points=facts, asked_for=len(points), data=data.facts)
     if facts[-1]["status_code"] == "interrupt":
         return INTERRUPTED
     return OK if all(fact["converged"] for fact in facts) else NOT_CONVERGED

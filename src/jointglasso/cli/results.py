@@ -6,7 +6,8 @@ import io
 import json
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jointglasso._display import table_text
 from jointglasso._files import atomic_text, write_columns
-from jointglasso.cli.folder import MARK
+from jointglasso.cli.folder import MARK, ResultFolder
 from jointglasso.cli.session import Session, plain
 from jointglasso.cli.summaries import RATE, edges_found, proof
 
@@ -31,6 +33,19 @@ if TYPE_CHECKING:
 
 #: Packages whose versions are recorded, since results may depend on them.
 PACKAGES = ("jointglasso", "numpy", "scipy", "numba", "scikit-learn")
+
+
+@contextmanager
+def result_folder(session: Session, options: Mapping[str, Any]) -> Iterator[Any]:
+    """The folder of --out while it is built, or None without --out."""
+    if options["out"] is None:
+        yield None
+        return
+    target = ResultFolder(options["out"], overwrite=options["overwrite"])
+    with target.building() as folder:
+        yield folder
+    session.say(f"Written to {target.requested}.")
+    session.answer(out=target.path)
 
 
 @dataclass(frozen=True)
@@ -81,9 +96,9 @@ def write_result(folder: Path, result: Result, contents: Contents, session: Sess
     if result.selection is not None:
         write_selection(folder, result.selection)
     if pairs := contents.pairs(result.networks):
-        write_table(folder / "differences.csv", difference_table(result, pairs))
+        write_table(folder / "differences.csv", _difference_table(result, pairs))
     if contents.figures and can_draw(session):
-        write_figures(folder, result, contents.figure_format, pairs, contents.over_time, contents.groups)
+        _write_figures(folder, result, contents, pairs)
     notes = result.data.describe().replace("\n", ": ")
     _write_report(folder, result, contents, notes)
     parameters = result.solution.parameters
@@ -140,19 +155,12 @@ def write_explanation(folder: Path, session: Session, lines: Sequence[str], desc
     atomic_text(folder / "README.txt", "\n".join(text))
 
 
-def write_figures(
-    folder: Path,
-    result: Result,
-    ending: str,
-    pairs: Sequence[tuple[str, str]] = (),
-    over_time: bool = False,
-    groups: Any = "auto",
-) -> None:
+def _write_figures(folder: Path, result: Result, contents: Contents, pairs: Sequence[tuple[str, str]]) -> None:
     """Draw the figures for which the result has data."""
     from jointglasso import plots
 
     draw: dict[str, Callable[[Path], Any]] = {
-        "networks": lambda path: plots.plot_networks(result.networks, groups=groups, path=path),
+        "networks": lambda path: plots.plot_networks(result.networks, groups=contents.groups, path=path),
         "degrees": lambda path: plots.plot_degrees(result.networks, path=path),
         "adjacency": lambda path: plots.plot_adjacency(result.networks, result.solution.partition, path=path),
         "centrality": lambda path: plots.plot_centrality(result.networks, path=path),
@@ -161,7 +169,7 @@ def write_figures(
         draw["convergence"] = lambda path: plots.plot_convergence(result.solution, path=path)
     if result.selection is not None:
         draw["selection"] = lambda path: plots.plot_selection(result.selection, path=path)
-    if over_time:
+    if contents.over_time:
         draw["over_time"] = lambda path: plots.plot_over_time(result.networks, path=path)
     if result.networks.edge_clusters is not None:
         draw["edge_clusters"] = lambda path: plots.plot_edge_clusters(result.networks, path=path)
@@ -169,8 +177,8 @@ def write_figures(
         draw["stability"] = lambda path: plots.plot_stability(result.networks, path=path)
     (folder / "figures").mkdir()
     for name, picture in draw.items():
-        picture(folder / "figures" / f"{name}.{ending}")
-    draw_differences(folder / "figures", result, pairs, ending)
+        picture(folder / "figures" / f"{name}.{contents.figure_format}")
+    _draw_differences(folder / "figures", result, pairs, contents.figure_format)
 
 
 def can_draw(session: Session) -> bool:
@@ -184,6 +192,7 @@ def can_draw(session: Session) -> bool:
 def _write_report(folder: Path, result: Result, contents: Contents, notes: str) -> None:
     import jointglasso as jgl
 
+    prepared = {name: result.data.preparation.get(name) for name in ("association", "missing")}
     jgl.write_report(
         folder / "report.html",
         result.solution,
@@ -192,24 +201,18 @@ def _write_report(folder: Path, result: Result, contents: Contents, notes: str) 
         stability=result.stability,
         groups=contents.groups,
         inference=result.inference,
-        parameters=report_parameters(result.solution.parameters, result.data),
+        parameters=prepared | result.solution.parameters | {"sample_sizes": result.data.samples.sizes.tolist()},
         title=contents.title,
         notes=notes,
     )
 
 
-def report_parameters(parameters: Mapping[str, Any], data: Data) -> dict[str, Any]:
-    """Parameters for the report: how the data were prepared, and the samples used, beside those of the solution."""
-    named: dict[str, Any] = {name: data.preparation.get(name) for name in ("association", "missing")}
-    return {**named, **parameters, "sample_sizes": data.samples.sizes.tolist()}
-
-
-def write_parameters(folder: Path, session: Session, data: Data | None, **more: Any) -> None:
+def write_parameters(folder: Path, session: Session, data: Data, **more: Any) -> None:
     """Write parameters.json: command, data, options and versions, for repeating the run."""
     facts = {
         "command_line": session.command_line,
         "arguments": session.arguments,
-        "data": None if data is None else data.facts,
+        "data": data.facts,
         **more,
         "versions": {**{name: version(name) for name in PACKAGES}, "python": platform.python_version()},
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -278,13 +281,13 @@ def pairs_of_classes(text: str, networks: JointNetworks) -> list[tuple[str, str]
     return [(names[0], names[1])]
 
 
-def difference_table(result: Result, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
+def _difference_table(result: Result, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """Differences of one pair of classes or of all pairs, with their tests."""
     named = pairs[0] if len(pairs) == 1 else ()
     return result.networks.differences(*named, tested=result.inference)
 
 
-def draw_differences(folder: Path, result: Result, pairs: Sequence[tuple[str, str]], ending: str) -> None:
+def _draw_differences(folder: Path, result: Result, pairs: Sequence[tuple[str, str]], ending: str) -> None:
     """Draw a figure for each pair of classes, up to `MAX_DRAWN`."""
     from jointglasso.plots import plot_differences
 
@@ -312,33 +315,16 @@ def significant_differences(result: Result) -> str:
 
 def print_differences(session: Session, result: Result, pairs: Sequence[tuple[str, str]]) -> None:
     """Print the differences with the smallest p-values, or the largest where they are not tested."""
-    table = difference_table(result, pairs)
-    rows = table.head(MAX_PRINTED)
+    table = _difference_table(result, pairs)
     tested = result.inference is not None
     which = "Those of" if tested else "The largest of"
     ending = " with the smallest p-values, as desparsified difference with 95 % interval" if tested else ", not tested"
     session.say(f"\n{which} {len(table):,} differences between the estimates{ending}; no edge counts as 0:")
-    one_pair = len(pairs) == 1
-    header = (*pairs[0], f"{pairs[0][0]} minus {pairs[0][1]}") if one_pair else ("A", "B", "in A", "in B", "A minus B")
-    session.table(
-        ("variable", "and variable", *header, *(("interval", "q-value") if tested else ())),
-        [
-            (row.variable1, row.variable2, *(() if one_pair else (row.class1, row.class2)),
-             _signed(row.partial_correlation1), _signed(row.partial_correlation2),
-             *(_tested_cells(row) if tested else (_signed(row.difference),)))
-            for row in rows.itertuples()
-        ],
-        left_aligned=(0, 1) if one_pair else (0, 1, 2, 3),
-    )  # fmt: skip
-    session.answer(differences=rows.to_dict("records"))
-
-
-def _tested_cells(row: Any) -> tuple[str, ...]:
-    """Difference, interval and q-value of a tested row; "not tested" in a row without a test."""
-    if not row.tested:
-        return _signed(row.difference), "not tested", ""
-    return _signed(row.estimated_difference), f"{row.low:+.2f} to {row.high:+.2f}", f"{row.q_value:.2g}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}" if value else "0"
+    one, two = pairs[0] if len(pairs) == 1 else ("class1", "class2")
+    columns = {"variable1": "variable", "variable2": "and variable"}
+    columns |= {} if len(pairs) == 1 else {"class1": "class1", "class2": "class2"}
+    columns |= {"partial_correlation1": f"in {one}", "partial_correlation2": f"in {two}"}
+    columns |= {"estimated_difference" if tested else "difference": f"{one} minus {two}"}
+    columns |= {"low": "from", "high": "to", "q_value": "q-value"} if tested else {}
+    session.say(table_text(table[list(columns)].rename(columns=columns).head(MAX_PRINTED)))
+    session.answer(differences=table.head(MAX_PRINTED).to_dict("records"))

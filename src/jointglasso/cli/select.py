@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import read_data
 from jointglasso.cli.options import CRITERIA, data_options, folder_options, grid_options, score_options, solve_options
-from jointglasso.cli.results import can_draw, write_parameters, write_selection
+from jointglasso.cli.results import can_draw, result_folder, write_parameters, write_selection
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import choose, workers_of
 
@@ -38,8 +36,7 @@ def select(session: Session, /, **options: Any) -> int:
     """
     import jointglasso as jgl
 
-    target = None if options["out"] is None else ResultFolder(options["out"], overwrite=options["overwrite"])
-    with nullcontext() if target is None else target.building() as folder:
+    with result_folder(session, options) as folder:
         data = read_data(options)
         session.say(data.describe())
         with workers_of(session, options) as executor:
@@ -52,9 +49,6 @@ def select(session: Session, /, **options: Any) -> int:
             if can_draw(session):
                 jgl.plots.plot_selection(selection, path=folder / "selection.png")
             write_parameters(folder, session, data, chosen={"lambda1": selection.lambda1, "lambda2": selection.lambda2})
-    if target is not None:
-        session.say(f"Written to {target.requested}.")
-        session.answer(out=target.path)
     chosen = f"--lambda1 {selection.lambda1:.6g} --lambda2 {selection.lambda2:.6g}"
     session.say(f"To estimate the networks there: jointglasso fit ... {chosen} --out FOLDER")
     session.answer(

@@ -22,7 +22,7 @@ import click
 import numpy as np
 
 from jointglasso._wording import aligned
-from jointglasso.cli.options import OTHERS, SECTIONS
+from jointglasso.cli.options import OTHERS, READ, SECTIONS
 from jointglasso.errors import InputError, InputTypeError
 
 OK, NOT_CONVERGED, BAD_INPUT, INTERRUPTED, DEFECT = range(5)
@@ -33,14 +33,10 @@ EXIT_CODES = (
 )
 
 #: Parameters of the library whose option has another name.
-_NAMES = {"missing_markers": "missing_marker", "cv": "folds", "subset": "classes"}
+_NAMES = {"cv": "folds", "subset": "classes", "annotations": "covariates"}
 
 #: Texts of messages that the command line words in another way, with the parameter whose option they need.
 _PHRASES = {
-    "header=True": ("header", "--header"),
-    "header=False": ("header", "--no-header"),
-    "names=False": ("no_names", "--no-names"),
-    "comment=False": ("no_comment", "--no-comment"),
     "relaxed=False": ("penalized_scores", "--penalized-scores"),
     "complementary_pairs=False": ("stability", "no --stability"),
     "warm_start=this solution": ("checkpoint", "--checkpoint"),
@@ -265,21 +261,23 @@ def in_options(text: str, command: click.Command) -> str:
             text = text.replace(phrase, replacement)
 
     def spell(match: re.Match[str]) -> str:
-        name = match["bare"] or match["name"]
+        name, value = match["bare"] or match["name"], match["value"]
         option = options.get(_NAMES.get(name, name))
-        if not option or match["value"] == "False":
+        if name in READ and "read" in options:
+            return f"--read {shlex.quote(f'{name}={_literal(value)}')}"
+        if not option or value == "False":
             return match["bare"] or match[0]
-        return option if match["value"] in (None, "True") else f"{option} {_shell_word(match['value'])}"
+        return option if value in (None, "True") else f"{option} {shlex.quote(_literal(value))}"
 
     return _PARAMETER.sub(spell, text)
 
 
-def _shell_word(literal: str) -> str:
+def _literal(literal: str | None) -> str:
     """Value of an option from the Python literal of a message."""
     try:
-        value = ast.literal_eval(literal)
+        value = ast.literal_eval(literal or "")
     except (SyntaxError, ValueError):
-        return literal
-    if not isinstance(value, str | list):
-        return literal
-    return shlex.quote(value if isinstance(value, str) else ",".join(map(str, value)))
+        return literal or ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

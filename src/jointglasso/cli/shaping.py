@@ -1,9 +1,8 @@
-"""Transformations of a table between reading and estimation: classes, time windows, variables, scale."""
+"""Transformations of tables (classes, time windows) and samples (variables, scale) between reading and estimation."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,39 +12,24 @@ import click
 import numpy as np
 
 from jointglasso._wording import count, listed, nearest
-from jointglasso.cli.options import split
+from jointglasso.cli.options import assignments, split
 from jointglasso.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from jointglasso._typing import FloatArray
+    from jointglasso.data.samples import Samples
     from jointglasso.io import LabelledTable
 
 
-def shape(
-    table: LabelledTable, options: dict[str, Any], covariate_columns: Any = None
-) -> tuple[LabelledTable, dict[str, float]]:
-    """Table after the transformations of the options, and the rank of the covariates in each class, if there are any.
-
-    `covariate_columns` holds categorical covariates.
-    """
-    ranks: dict[str, float] = {}
-    table = _rename(table, split(options["rename"]))
-    if options["log"]:
-        table = _log(table)
-    if options["constant"] == "drop":
-        table = _drop_constant(table)
-    if covariates := split(options["covariates"]):
-        table, columns = _split_covariates(table, covariates, covariate_columns)
-        table, ranks = _regress_out(table, columns, options["association"])
-    if options["top_variance"]:
-        table = _top_variance(table, options["top_variance"])
-    if not options["log"]:
-        _warn_about_scale(table, options["association"])
-    return table, ranks
+def _new_names(options: dict[str, Any]) -> dict[str, str]:
+    return dict(assignments("--rename", split(options["rename"]), "OLD=NEW"))
 
 
 def class_order(table: LabelledTable, options: dict[str, Any]) -> list[str] | None:
     """Classes in the order of --classes, or else of --rename; None for the default order."""
-    renamed = dict(_pairs(split(options["rename"])))
+    renamed = _new_names(options)
     order = [renamed.get(name, name) for name in split(options["classes"])] or list(dict.fromkeys(renamed.values()))
     if not order:
         return None
@@ -57,62 +41,43 @@ def one_class_each(tables: dict[Path, LabelledTable], *, union: bool = False) ->
 
     Variables are the intersection over the files, or with `union` all of them, NaN where a file lacks one.
     """
+    import pandas as pd
+
     from jointglasso.io import LabelledTable
 
     names = [path.name.split(".")[0] for path in tables]
     if len(set(names)) < len(names):
         names = [str(path) for path in tables]
-    first = next(iter(tables.values()))
-    common = [name for name in first.variable_names if all(name in set(t.variable_names) for t in tables.values())]
-    if union:
-        common = list(dict.fromkeys(name for table in tables.values() for name in table.variable_names))
-    if not common:
-        raise InputError(
-            f"{listed([path.name for path in tables])} have no variable in common: each file is read as a class.",
-            "files",
-        )
     for path, table in tables.items():
         if table.y is not None:
             raise InputError(
                 f"{path.name} is one of several files, each a class: leave --label and --labels out.", "label"
             )
-        left_out = len(table.variable_names) - len(common)
-        if left_out > 0:
+    files, parts = listed([path.name for path in tables]), list(tables.values())
+    merged = pd.concat([part.to_frame() for part in parts], join="outer" if union else "inner")
+    if not merged.shape[1]:
+        raise InputError(f"{files} have no variable in common: each file is read as a class.", "files")
+    for path, table in tables.items():
+        if (left_out := len(table.variable_names) - merged.shape[1]) > 0:
             what = f"{count(left_out, 'variable')} of {path.name}"
             warnings.warn(f"{what} left out, which not all files have.", UserWarning, stacklevel=2)
-    parts = [_with_variables(table, common) for table in tables.values()]
-    labels = np.repeat(names, [len(part.X) for part in parts])
-    samples = tuple(f"{name}/{sample}" for name, part in zip(names, parts, strict=True) for sample in part.sample_names)
-    source = f"{len(parts)} files, each a class: {listed([path.name for path in tables])}"
-    return LabelledTable(np.concatenate([part.X for part in parts]), labels, tuple(common), samples, source)
+    return LabelledTable(
+        merged.to_numpy(),
+        np.repeat(names, [len(part.X) for part in parts]),
+        tuple(merged.columns),
+        tuple(f"{name}/{sample}" for name, part in zip(names, parts, strict=True) for sample in part.sample_names),
+        f"{len(parts)} files, each a class: {files}",
+        {name: np.concatenate([part.annotations[name] for part in parts]) for name in parts[0].annotations},
+    )
 
 
-def _with_variables(table: LabelledTable, variables: list[str]) -> LabelledTable:
-    """Table with these variables, NaN in the columns of those it lacks."""
-    position = {name: index for index, name in enumerate(table.variable_names)}
-    X = np.full((len(table.X), len(variables)), np.nan)
-    for index, name in enumerate(variables):
-        if name in position:
-            X[:, index] = table.X[:, position[name]]
-    return replace(table, X=X, variable_names=tuple(variables))
-
-
-def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
-    pairs = []
-    for text in texts:
-        old, equals, new = (part.strip() for part in text.partition("="))
-        if not (old and equals and new):
-            raise InputError(f"--rename {text!r} is not a renaming: write OLD=NEW, such as 1=men,2=women.", "rename")
-        pairs.append((old, new))
-    return pairs
-
-
-def _rename(table: LabelledTable, renames: Sequence[str]) -> LabelledTable:
-    if not renames:
+def rename(table: LabelledTable, options: dict[str, Any]) -> LabelledTable:
+    """Table with the names of its classes changed by --rename."""
+    new_names = _new_names(options)
+    if not new_names:
         return table
     if table.y is None:
         raise InputError("--rename names classes, but the file was read without a label: add --label.", "rename")
-    new_names = dict(_pairs(renames))
     for old in new_names:
         if old not in table.classes:
             raise InputError(
@@ -121,79 +86,81 @@ def _rename(table: LabelledTable, renames: Sequence[str]) -> LabelledTable:
     return replace(table, y=np.array([new_names.get(name, name) for name in table.y.tolist()]))
 
 
-def _log(table: LabelledTable) -> LabelledTable:
-    low = np.nanmin(table.X)
+def in_windows(table: LabelledTable, options: dict[str, Any]) -> tuple[LabelledTable, float]:
+    """Table with the windows of --time as classes, and the weight of a sample in each; unchanged without --time."""
+    from jointglasso.data.windows import time_windows, warn_of_trends
+
+    arguments = {name: options[name] for name in ("windows", "width", "overlap")}
+    if options["time"] is None:
+        return table, 1.0
+    with suppress(TypeError, ValueError):  # the width of windows by date is a string, such as 30D
+        arguments["width"] = float(arguments["width"])
+    time = [] if table.y is None else table.y.tolist()
+    windows = time_windows(time, **arguments)
+    warn_of_trends(table.X, time)
+    return replace(
+        table.take(np.concatenate(windows.rows)),
+        y=np.repeat(np.array(windows.names), [len(rows) for rows in windows.rows]),
+        source=f"{table.source}; {len(windows.names)} windows by {options['time']}",
+    ), windows.sample_fraction
+
+
+def check_time(options: dict[str, Any]) -> None:
+    """Reject options that conflict with the classes of --time."""
+    clash = [f"--{name}" for name in ("label", "labels", "classes", "rename") if options[name]]
+    if options["time"] is not None and clash:
+        raise click.UsageError(f"--time makes windows the classes: leave {' and '.join(clash)} out.")
+    if options["time"] is not None and len(options["file"]) > 1:
+        raise click.UsageError("--time makes windows the classes, and several files would be classes too: give one.")
+    if options["time"] is None and any(options[name] not in (None, 0.0) for name in ("windows", "width", "overlap")):
+        raise click.UsageError("--windows, --width and --overlap need --time, the column with the time of each sample.")
+
+
+def shape(samples: Samples, options: dict[str, Any], covariates: pd.DataFrame) -> tuple[Samples, list[str]]:
+    """Samples after the transformations of the options, and what was done, in words.
+
+    `covariates` has a row for each sample, in the order of the table, and no columns if there are none.
+    """
+    from jointglasso.data.effects import without_covariates
+
+    done = []
+    if options["log"]:
+        samples = _log(samples)
+        done.append("log(1 + value)")
+    if options["constant"] == "drop":
+        varies = samples.varying
+        if varies.sum() < 2:
+            raise InputError(
+                "--constant drop leaves no two variables: nearly all are constant in some class.", "constant"
+            )
+        samples, dropped = samples.restricted_to(np.flatnonzero(varies)), int((~varies).sum())
+        done += [f"{count(dropped, 'variable')} constant in a class dropped"] if dropped else []
+    if covariates.shape[1]:
+        samples = without_covariates(samples, covariates, options["association"])
+        done.append(f"{listed(covariates.columns)} regressed out")
+    n = options["top_variance"] or samples.n_variables
+    if n < samples.n_variables:
+        within = np.sum([len(X) * np.nanvar(X, axis=0) for X in samples.matrices], axis=0)
+        largest = np.argsort(-np.nan_to_num(within), kind="stable")[:n]
+        samples = samples.restricted_to(np.sort(largest))
+        done.append(f"the {n:,} variables of largest variance")
+    if not options["log"]:
+        _warn_about_scale(np.concatenate(samples.matrices), options["association"])
+    return samples, done
+
+
+def _log(samples: Samples) -> Samples:
+    low = min(float(np.nanmin(X)) for X in samples.matrices)
     if low < 0:
         raise InputError(
             f"--log needs values from 0 on, but the least is {low:.4g}: leave it out, or shift the data.", "log"
         )
-    return replace(table, X=np.log1p(table.X), source=f"{table.source}; log(1 + value)")
+    return replace(samples, parts=[np.log1p(X) for X in samples.matrices], computed={})
 
 
-def _by_class(table: LabelledTable) -> list[Any]:
-    if table.y is None:
-        return [np.arange(len(table.X))]
-    return [np.flatnonzero(table.y == name) for name in table.classes]
-
-
-def _keep(table: LabelledTable, mask: Any, reason: str) -> LabelledTable:
-    names = tuple(name for name, keep in zip(table.variable_names, mask.tolist(), strict=True) if keep)
-    return replace(table, X=table.X[:, mask], variable_names=names, source=f"{table.source}; {reason}")
-
-
-def _drop_constant(table: LabelledTable) -> LabelledTable:
-    spread = np.array(
-        [np.nanmax(table.X[rows], axis=0) - np.nanmin(table.X[rows], axis=0) for rows in _by_class(table)]
-    )
-    varies = (spread > 0).all(axis=0)
-    if varies.sum() < 2:
-        raise InputError("--constant drop leaves no two variables: nearly all are constant in some class.", "constant")
-    dropped = int((~varies).sum())
-    return _keep(table, varies, f"{count(dropped, 'variable')} constant in a class dropped") if dropped else table
-
-
-def _top_variance(table: LabelledTable, n: int) -> LabelledTable:
-    """Keep the `n` variables of largest within-class variance, in the order of the table."""
-    if n >= len(table.variable_names):
-        return table
-    within = sum(len(rows) * np.nanvar(table.X[rows], axis=0) for rows in _by_class(table))
-    mask = np.zeros(len(table.variable_names), dtype=bool)
-    mask[np.argsort(-np.nan_to_num(np.asarray(within)), kind="stable")[:n]] = True
-    return _keep(table, mask, f"the {n:,} variables of largest variance")
-
-
-def _split_covariates(table: LabelledTable, covariates: list[str], covariate_columns: Any) -> tuple[LabelledTable, Any]:
-    """Table without the covariates, and the covariates as a data frame."""
-    import pandas as pd
-
-    if covariate_columns is not None:
-        if len(covariate_columns) != len(table.X):
-            raise InputError(
-                "Categorical --covariates cannot be combined with both --classes and --subset.", "covariates"
-            )
-        return table, covariate_columns
-    names = list(table.variable_names)
-    for name in covariates:
-        if name not in names:
-            raise InputError(f"--covariates: there is no column {name!r} ({nearest(name, names)}).", "covariates")
-    columns = pd.DataFrame({name: table.X[:, names.index(name)] for name in covariates})
-    return table.select(variables=[name for name in names if name not in columns]), columns
-
-
-def _regress_out(table: LabelledTable, covariates: Any, association: str) -> tuple[LabelledTable, dict[str, float]]:
-    """Table at the mean of the covariates of each class, and the rank of the covariates by class."""
-    from jointglasso.data.effects import adjusted
-
-    named = listed([str(name) for name in covariates])
-    X, ranks = table.X.copy(), {}
-    for name, rows in zip(table.classes or ["all"], _by_class(table), strict=True):
-        X[rows], ranks[name] = adjusted(X[rows], covariates.iloc[rows], name, association)
-    return replace(table, X=X, source=f"{table.source}; {named} regressed out"), ranks
-
-
-def _warn_about_scale(table: LabelledTable, association: str) -> None:
+def _warn_about_scale(X: FloatArray, association: str) -> None:
     """Warn where most variables appear ordinal, or all values appear to be raw counts."""
-    sample = table.X[:: max(1, len(table.X) // 200), :: max(1, table.X.shape[1] // 200)]
+    sample = X[:: max(1, len(X) // 200), :: max(1, X.shape[1] // 200)]
     values = sample[np.isfinite(sample)]
     if 2 * sum(map(_looks_ordinal, sample.T)) >= sample.shape[1]:
         if association == "pearson":
@@ -215,36 +182,3 @@ def _looks_ordinal(column: Any) -> bool:
     values = column[np.isfinite(column)]
     few = len(values) >= 30 and 3 <= len(np.unique(values)) <= 9 and np.abs(values).max() <= 20
     return bool(few and (values == np.round(values)).all() and 2 * (values == 0).sum() < len(values))
-
-
-def in_windows(table: LabelledTable, options: dict[str, Any]) -> tuple[LabelledTable, float]:
-    """Table with the windows of --time as classes, and the weight of a sample in each; unchanged without --time."""
-    from jointglasso.data.windows import time_windows, warn_of_trends
-
-    arguments = {name: options[name] for name in ("windows", "width", "overlap")}
-    if options["time"] is None:
-        return table, 1.0
-    with suppress(TypeError, ValueError):  # the width of windows by date is a string, such as 30D
-        arguments["width"] = float(arguments["width"])
-    time = [] if table.y is None else table.y.tolist()
-    windows = time_windows(time, **arguments)
-    warn_of_trends(table.X, time)
-    rows = np.concatenate(windows.rows)
-    return replace(
-        table,
-        X=table.X[rows],
-        y=np.repeat(np.array(windows.names), [len(indices) for indices in windows.rows]),
-        sample_names=tuple(table.sample_names[i] for i in rows),
-        source=f"{table.source}; {len(windows.names)} windows by {options['time']}",
-    ), windows.sample_fraction
-
-
-def check_time(options: dict[str, Any]) -> None:
-    """Reject options that conflict with the classes of --time."""
-    clash = [f"--{name}" for name in ("label", "labels", "classes", "rename") if options[name]]
-    if options["time"] is not None and clash:
-        raise click.UsageError(f"--time makes windows the classes: leave {' and '.join(clash)} out.")
-    if options["time"] is not None and len(options["file"]) > 1:
-        raise click.UsageError("--time makes windows the classes, and several files would be classes too: give one.")
-    if options["time"] is None and any(options[name] not in (None, 0.0) for name in ("windows", "width", "overlap")):
-        raise click.UsageError("--windows, --width and --overlap need --time, the column with the time of each sample.")

@@ -1,6 +1,12 @@
 """Validation of the input: errors state in one sentence what is wrong and what to do."""
 
-from jointglasso.data.covariance_checks import FULL_CHECK_SIZE, check_covariances, join_matrices, semidefinite
+from jointglasso.data.covariance_checks import (
+    FULL_CHECK_SIZE,
+    check_covariance,
+    check_covariances,
+    join_matrices,
+    semidefinite,
+)
 from jointglasso.data.naming import (
     VARIABLES,
     align_variables,

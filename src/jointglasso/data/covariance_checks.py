@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._lapack import factor_in_place
-from jointglasso._threads import map_on_cores, map_on_threads
+from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.naming import align_variables, column_names, joined_variables, reorder_rows, split_classes
 from jointglasso.data.option_checks import check_count, not_semidefinite
@@ -24,7 +24,7 @@ FULL_CHECK_SIZE = 512
 def check_covariances(
     matrices: Any, class_names: Any = None, variable_names: Any = None, sample_sizes: Any = None
 ) -> tuple[list[FloatArray], tuple[str, ...], tuple[str, ...], IntArray | None]:
-    """Check K covariance matrices: square, same size, finite, symmetric, positive semidefinite, names aligned.
+    """Check the shapes and names of K covariance matrices; `check_covariance` checks the numbers of each.
 
     Returns the matrices with aligned variables, the names of classes and variables, and the sample sizes.
     """
@@ -39,16 +39,15 @@ def check_covariances(
                 class_name=name,
             )
     names, aligned = align_variables(named, arrays, variable_names, both_axes=True)
-    work = sum(S.size for S in aligned.values())
-    map_on_threads(lambda item: _check_covariance(item[1], item[0], names), list(aligned.items()), work=work)
     sizes = _check_sample_sizes(sample_sizes, list(aligned))
     return list(aligned.values()), tuple(aligned), names, sizes
 
 
-def _check_covariance(S: FloatArray, class_name: str, variable_names: Sequence[str]) -> None:
+def check_covariance(named: tuple[str, FloatArray], variable_names: Sequence[str]) -> None:
     """Refuse a matrix that is not finite, symmetric and (up to `FULL_CHECK_SIZE`) positive semidefinite."""
     from jointglasso.kernels.scan import first_asymmetry
 
+    class_name, S = named
     with np.errstate(invalid="ignore"):
         scale = 1e-4 * np.sqrt(np.abs(np.diagonal(S)))
     code, i, j = first_asymmetry(S, np.where(np.isfinite(scale), scale, 0.0))
@@ -103,25 +102,19 @@ def semidefinite(flat: FloatArray, offset: IntArray, size: IntArray) -> BoolArra
         flat[first : first + b * b].reshape(b, b) for first, b in zip(offset[n_small:], size[n_small:], strict=False)
     ]
     small = semidefinite_blocks(flat, offset, size, n_small)
-    large = map_on_cores(_is_semidefinite, large_matrices, work=sum(matrix.size for matrix in large_matrices))
+    large = map_on_cores(is_semidefinite, large_matrices, work=sum(matrix.size for matrix in large_matrices))
     return np.concatenate([small, np.array(large, dtype=bool)])
 
 
 def is_semidefinite(matrix: FloatArray) -> bool:
-    """Whether one symmetric matrix has no eigenvalue below zero beyond rounding."""
-    flat, size = np.ascontiguousarray(matrix).ravel(), np.array([len(matrix)])
-    return bool(semidefinite(flat, np.zeros(1, dtype=np.int64), size)[0])
-
-
-def _is_semidefinite(matrix: FloatArray) -> bool:
-    """Positive semidefiniteness of a large matrix by Cholesky, in single precision first; needs one copy."""
+    """Whether a symmetric matrix has no eigenvalue below zero beyond rounding: Cholesky, in single precision first."""
     from jointglasso.kernels.small_blocks import FORGIVEN, FORGIVEN_EACH
 
     variance, b = np.diagonal(matrix), len(matrix)
     raised_variance = variance + (FORGIVEN + FORGIVEN_EACH * b) * np.where(variance == 0.0, 1.0, variance)
     for kind in (np.float32, np.float64):
         with np.errstate(over="ignore", under="ignore"):
-            raised: Any = matrix.astype(kind)
+            raised: Any = matrix.astype(kind, order="C")
             raised.flat[:: b + 1] = raised_variance
         if factor_in_place(raised) and np.isfinite(np.diagonal(raised)).all():  # LAPACK does not report infinities
             return True

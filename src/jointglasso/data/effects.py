@@ -1,4 +1,4 @@
-"""Covariates (batches, age): regressed out of the variables of a class."""
+"""Covariates (batches, age), regressed out of the variables of a class, and sample weights."""
 
 from __future__ import annotations
 
@@ -38,7 +38,56 @@ def without_covariates(
     parts = list(zip(samples.matrices, tables or (), samples.class_names, strict=True))
     residuals, ranks = zip(*(adjusted(*part, association) for part in parts), strict=True)
     fraction = 1.0 - np.array(ranks) / samples.sizes
-    return replace(samples, parts=list(residuals), residual_fraction=fraction, computed={})
+    return replace(samples, parts=list(residuals), size_fraction=fraction, computed={})
+
+
+def with_sample_weights(samples: Samples, sample_weight: Any, association: str = "pearson") -> Samples:
+    """Samples whose plain means and covariances are the weighted ones, with effective sample sizes.
+
+    `sample_weight` has a number >= 0 for each sample, or is a dict of such lists by class; None returns the samples.
+    With weights omega_i a class has the effective sample size ``(sum omega)^2 / sum omega^2`` (Kish).
+    """
+    if sample_weight is None:
+        return samples
+    if association != "pearson" or samples.size_fraction is not None or samples.sample_fraction < 1.0:
+        raise InputError(
+            f"{argument('sample_weight')} goes with Pearson's correlations, and neither with covariates nor with "
+            "windows that overlap: leave one of them out.",
+            "sample_weight",
+        )
+    if any(np.isnan(X).any() for X in samples.matrices):
+        raise InputError(f"{argument('sample_weight')} takes complete samples: fill in missing values.", "X")
+    parts, fraction = [], []
+    for X, table, name in zip(
+        samples.matrices, by_class("sample_weight", sample_weight, samples) or (), samples.class_names, strict=True
+    ):
+        weight = np.asarray(table, dtype=float).ravel()
+        if len(weight) != len(X) or not (np.isfinite(weight) & (weight >= 0.0)).all() or not weight.any():
+            raise InputError(
+                f"{argument('sample_weight')} of class {name!r} must be one finite number >= 0 for each sample, not "
+                "all 0.",
+                "sample_weight",
+                class_name=name,
+            )
+        share = weight / weight.sum()
+        parts.append(_weighted(X, share))
+        fraction.append(1.0 / (len(X) * float(share @ share)))
+    return replace(samples, parts=parts, size_fraction=np.array(fraction), computed={})
+
+
+def _weighted(X: FloatArray, share: FloatArray) -> FloatArray:
+    """Samples (n, p) with the mean m and the covariance of X under weights `share` that add up to 1.
+
+    With ``d = share^(1/2)`` the rows of ``Y = n^(1/2) diag(d) (X - 1 m')`` have this covariance, and ``d' Y = 0``. The
+    reflection that takes d to ``n^(-1/2) 1`` keeps Y'Y and makes the columns add up to zero.
+    """
+    mean, d = share @ X, np.sqrt(share)
+    Y = np.sqrt(len(X)) * d[:, None] * (X - mean)
+    v = d - len(X) ** -0.5
+    if v @ v > 1e-30:
+        Y -= np.outer(v * (2.0 / (v @ v)), v @ Y)
+    Y[:, (X[0] == X).all(axis=0)] = 0.0
+    return mean + Y
 
 
 def adjusted(X: FloatArray, table: Any, class_name: str, association: str) -> tuple[FloatArray, float]:

@@ -141,7 +141,7 @@ def effective_sizes(samples: Samples) -> IntArray:
         present = (~np.isnan(X)).astype(float)
         counts = (present.T @ present)[np.triu_indices(X.shape[1], 1)]
         sizes.append(len(X) if not len(counts) else max(2, int(len(counts) / (1.0 / np.maximum(counts, 1.0)).sum())))
-    return samples.without_ranks(np.array(sizes, dtype=np.int64))
+    return samples.reduced_sizes(np.array(sizes, dtype=np.int64))
 
 
 #: Smallest eigenvalue after projection: above rounding, far below the sampling error of a correlation.

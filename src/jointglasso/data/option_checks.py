@@ -62,11 +62,7 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
 
 def check_nonnegative(name: str, value: Any) -> float:
     """Return `value` as a float when it is a finite number >= 0."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputTypeError(f"{name} must be a number >= 0, not {type(value).__name__} {value!r}.", parameter=name)
-    number = float(value)
-    if not np.isfinite(number) or number < 0:
-        raise InputError(f"{argument(name, number)} must be a finite number >= 0.", parameter=name)
+    number = _finite(name, value, ">= 0")
     if number > LARGEST_PENALTY:
         raise InputError(
             f"{argument(name, number)} is above {LARGEST_PENALTY:g}: rescale the data, or give a smaller number.",
@@ -77,11 +73,16 @@ def check_nonnegative(name: str, value: Any) -> float:
 
 def check_positive(name: str, value: Any) -> float:
     """Return `value` as a float when it is a finite number > 0."""
+    return _finite(name, value, "> 0")
+
+
+def _finite(name: str, value: Any, bound: str) -> float:
+    """Return `value` as a float when it is a finite number within the `bound`, "> 0" or ">= 0"."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputTypeError(f"{name} must be a number > 0, not {type(value).__name__} {value!r}.", parameter=name)
+        raise InputTypeError(f"{name} must be a number {bound}, not {type(value).__name__} {value!r}.", parameter=name)
     number = float(value)
-    if not np.isfinite(number) or number <= 0:
-        raise InputError(f"{argument(name, number)} must be a finite number > 0.", parameter=name)
+    if not np.isfinite(number) or number < 0 or (number == 0 and bound == "> 0"):
+        raise InputError(f"{argument(name, number)} must be a finite number {bound}.", parameter=name)
     return number
 
 

@@ -52,8 +52,8 @@ class Samples:
     """(K, p): variables not measured in a class, with columns of zeros there; None if all are measured."""
     sample_fraction: float = 1.0
     """Weight of a sample in each class: below 1 where it belongs to several, as in overlapping windows."""
-    residual_fraction: FloatArray | None = None
-    """(K,): ``1 - r_k / n_k`` where covariates of rank r_k were regressed out of class k; None without covariates."""
+    size_fraction: FloatArray | None = None
+    """(K,): effective by actual sample size where covariates were regressed out or samples have weights; else None."""
     given_rows: list[IntArray] | None = None
     """Row numbers of each class in the input table; None where each class was a separate table."""
     computed: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -136,11 +136,11 @@ class Samples:
         """Number of samples of each class."""
         return np.array([part.shape[0] for part in self.parts], dtype=np.int64)
 
-    def without_ranks(self, sizes: IntArray) -> IntArray:
-        """Sample sizes (K,) less the degrees of freedom of the covariates."""
-        if self.residual_fraction is None:
+    def reduced_sizes(self, sizes: IntArray) -> IntArray:
+        """Sample sizes (K,) less the degrees of freedom of the covariates, or those of weighted samples."""
+        if self.size_fraction is None:
             return sizes
-        return np.maximum(2, np.rint(self.residual_fraction * sizes)).astype(np.int64)
+        return np.maximum(2, np.rint(self.size_fraction * sizes)).astype(np.int64)
 
     def with_parts(self, parts: Sequence[FloatArray]) -> Samples:
         """Copy with other arrays for the same classes and variables."""
@@ -159,7 +159,7 @@ class Samples:
             parts=[self.parts[k] for k in order],
             class_names=tuple(class_names),
             absent=None if absent is None else absent[order],
-            residual_fraction=None if self.residual_fraction is None else self.residual_fraction[order],
+            size_fraction=None if self.size_fraction is None else self.size_fraction[order],
             given_rows=[rows[k] for k in order],
             computed={},
         )
@@ -179,12 +179,30 @@ class Samples:
             filled = [np.where(mask, 0.0, X) for X, mask in zip(matrices, empty, strict=True)]
             return replace(self, parts=filled, absent=empty, computed={})
         shared = np.flatnonzero(~empty.any(axis=0))
-        names = tuple(self.variable_names[i] for i in shared)
-        if len(names) < 2:
+        if len(shared) < 2:
             raise InputError(
-                f"variables='intersection' leaves {len(names)} variables that all classes have.", "variables"
+                f"variables='intersection' leaves {len(shared)} variables that all classes have.", "variables"
             )
-        return replace(self, parts=[X[:, shared] for X in matrices], variable_names=names, computed={})
+        return self.restricted_to(shared)
+
+    def restricted_to(self, variables: IntArray) -> Samples:
+        """The variables with these indices."""
+        return replace(
+            self,
+            parts=[
+                part.restricted(variables) if isinstance(part, SampleRows) else part[:, variables]
+                for part in self.parts
+            ],
+            variable_names=tuple(self.variable_names[i] for i in variables.tolist()),
+            absent=None if self.absent is None else self.absent[:, variables],
+            computed={},
+        )
+
+    @property
+    def varying(self) -> BoolArray:
+        """(p,): mask of the variables that vary within every class."""
+        spread = [np.nanmax(X, axis=0) > np.nanmin(X, axis=0) for X in self.matrices]
+        return np.asarray(np.logical_and.reduce(spread))
 
     def require_two(self) -> None:
         """Refuse classes with fewer than two samples."""
@@ -263,15 +281,13 @@ def require_anndata(adata: Any) -> None:
         raise InputTypeError(f"adata must be an AnnData object, not {type(adata).__name__}.", "adata")
 
 
-def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) -> dict[str, SampleRows]:
-    """Lazy rows of each class, classes in order of appearance; only the labels are read."""
+def samples_of_cells(adata: Any, groupby: str, layer: str | None = None, classes: Any = None) -> Samples:
+    """Lazy samples of the cells of an AnnData object by class, in order of appearance; only the labels are read."""
     require_anndata(adata)
-    if groupby not in adata.obs:
-        raise InputError(f"obs has no column {groupby!r}; its columns are {listed(adata.obs.columns)}.", "groupby")
+    column = _columns_of_obs(adata, [groupby], "groupby")[groupby]
     if layer is not None and layer not in adata.layers:
         names = [name for name in adata.layers if name is not None]  # None is X, from anndata 0.13 on
         raise InputError(f"There is no layer {layer!r}; the layers are {listed(names) or 'none'}.", "layer")
-    column = adata.obs[groupby]
     if classes is None and column.isna().any():
         raise InputError(
             f"{int(column.isna().sum())} cells have no label in obs[{groupby!r}]: label them, leave them out, or name "
@@ -280,31 +296,30 @@ def samples_by_class(adata: Any, groupby: str, layer: str | None, classes: Any) 
         )
     known = np.flatnonzero(~column.isna().to_numpy())
     rows = {name: known[members] for name, members in label_rows(len(known), column.iloc[known]).items()}
-    chosen = list(rows) if classes is None else _chosen(classes, list(rows), groupby)
+    requested = list(rows) if classes is None else [classes] if isinstance(classes, str) else [*map(str, classes)]
+    if unknown := sorted(set(requested).difference(rows)):
+        raise InputError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {listed(rows)}.", "classes")
+    chosen = {name: members for name, members in rows.items() if name in requested}
     values = adata.X if layer is None else adata.layers[layer]
     if values is None:
         raise InputError("adata.X is empty: name a layer.", "layer")
     table = with_rows(values)
-    return {name: SampleRows(table, rows[name]) for name in chosen}
+    parts = {name: deferred(SampleRows(table, members), _matrix_of(name)) for name, members in chosen.items()}
+    variable_names = final_names(distinct_names(adata.var_names), None, adata.n_vars)
+    return Samples(list(parts.values()), tuple(chosen), variable_names)
 
 
-def covariates_by_class(adata: Any, samples: dict[str, SampleRows], names: Sequence[str]) -> dict[str, Any]:
-    """Columns `names` of ``adata.obs`` for the cells of each class."""
+def annotations_of_cells(adata: Any, cells: Samples, names: Sequence[str], parameter: str) -> Any:
+    """Columns `names` of ``adata.obs``, with a row for each of the cells that `samples_of_cells` read."""
+    rows = [part.row_numbers for part in cells.parts if isinstance(part, SampleRows)]
+    return _columns_of_obs(adata, names, parameter).iloc[np.concatenate(rows)]
+
+
+def _columns_of_obs(adata: Any, names: Sequence[str], parameter: str) -> Any:
     unknown = [name for name in names if name not in adata.obs]
     if unknown:
-        raise InputError(
-            f"obs has no column {unknown[0]!r}; its columns are {listed(adata.obs.columns)}.", "covariates"
-        )
-    return {name: adata.obs[list(names)].iloc[part.row_numbers] for name, part in samples.items()}
-
-
-def _chosen(classes: Any, present: list[str], groupby: str) -> list[str]:
-    requested = [classes] if isinstance(classes, str) else list(classes)
-    chosen = {str(name) for name in requested}
-    unknown = sorted(chosen.difference(present))
-    if unknown:
-        raise InputError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {listed(present)}.", "classes")
-    return [name for name in present if name in chosen]
+        raise InputError(f"obs has no column {unknown[0]!r}; its columns are {listed(adata.obs.columns)}.", parameter)
+    return adata.obs[list(names)]
 
 
 def distinct_names(names: Any) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,14 @@ from numpy.typing import NDArray
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.data.checks import VARIABLES, check_choice, check_covariances, join_matrices, require_ordinary_variance
+from jointglasso.data.checks import (
+    VARIABLES,
+    check_choice,
+    check_covariance,
+    check_covariances,
+    join_matrices,
+    require_ordinary_variance,
+)
 
 #: Entries that `CovarianceSource.content` samples.
 _SAMPLED = 100_000
@@ -233,6 +241,9 @@ class DenseCovariance(CovarianceSource):
             class_names = None
         checked = check_covariances(matrices, class_names, variable_names, sample_sizes)
         self._matrices, class_names, variable_names, sample_sizes = checked
+        named = list(zip(class_names, self._matrices, strict=True))
+        check = partial(check_covariance, variable_names=variable_names)
+        map_on_threads(check, named, work=sum(S.size for S in self._matrices))
         absent = absent if absent is not None and absent.any() else None
         super().__init__(class_names, variable_names, sample_sizes, absent)
         self._diagonals = [np.diagonal(S).copy() for S in self._matrices]

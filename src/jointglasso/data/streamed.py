@@ -19,8 +19,8 @@ from jointglasso.data.checks import (
     require_sound_variance,
     require_varying,
 )
-from jointglasso.data.effects import without_covariates
-from jointglasso.data.samples import Samples, distinct_names, samples_by_class
+from jointglasso.data.effects import with_sample_weights, without_covariates
+from jointglasso.data.samples import Samples, samples_of_cells
 from jointglasso.data.source import StreamedSource
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class SampleCovariance(StreamedSource):
         classes.require_two()
         super().__init__(classes.class_names, classes.variable_names, classes.sizes, classes.absent)
         self._isolate_constant = check_choice("constant", constant, ("refuse", "isolate")) == "isolate"
-        self.sample_sizes: IntArray = classes.without_ranks(classes.sizes)
+        self.sample_sizes: IntArray = classes.reduced_sizes(classes.sizes)
         self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)
@@ -191,6 +191,7 @@ class SampleCovariance(StreamedSource):
         device: str = "auto",
         variable_names: Any = None,
         covariates: Any = None,
+        sample_weight: Any = None,
     ) -> SampleCovariance:
         """Split one table of samples by their class labels.
 
@@ -204,9 +205,11 @@ class SampleCovariance(StreamedSource):
             As in the constructor.
         covariates : table with n rows, optional
             Regressed out of the variables within each class; `sample_sizes` are less their rank.
+        sample_weight : sequence of n numbers, optional
+            Weight of each sample within its class; `sample_sizes` are the effective ones of Kish.
         """
         samples = Samples.from_labels(X, [] if y is None else y, variable_names)
-        samples = without_covariates(samples, covariates)
+        samples = with_sample_weights(without_covariates(samples, covariates), sample_weight)
         return cls(samples, scale=scale, assume_centered=assume_centered, constant=constant, device=device)
 
     @classmethod
@@ -229,8 +232,7 @@ class SampleCovariance(StreamedSource):
         classes : sequence of str, optional
             Use these classes only; all by default. They are in order of appearance.
         """
-        samples = samples_by_class(adata, groupby, layer, classes)
-        return cls(samples, scale=scale, variable_names=distinct_names(adata.var_names))
+        return cls(samples_of_cells(adata, groupby, layer, classes), scale=scale)
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
         Z = self._scaled[k]

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -230,66 +230,45 @@ def solve_problem(
 ) -> Solution:
     """Screen, solve, certify, assemble; `pairs` is the scan of the covariances, if already done."""
     options = _with_suitable_method(options, problem)
-    screen = None
+    screen, final, n_iter = None, None, 0
     try:
         with clock.stage("screening"):
             screen = Screen(problem, screening, pairs, options.executor)
         with options.control.interruptible():
-            final = _solve_in_rounds(problem, screen, options, start, clock)
+            while final is None:
+                final, start, n_iter = _solve_round(problem, screen, options, start, clock, n_iter)
     except MemoryError as error:
         raise out_of_memory(problem, screen, options.method, error) from None
+    outcomes, certificate, precision, certified = final
     return Solution(
-        precision=final.precision,
-        objective=final.certificate.objective,
-        certificate=final.certificate,
+        precision=precision,
+        objective=certificate.objective,
+        certificate=certificate,
         partition=screen.partition,
-        status=status_of(
-            final.certificate, final.n_iter, {o.stopped_by for o in final.outcomes}, options, problem.weights
-        ),
-        n_iter=final.n_iter,
+        status=status_of(certificate, n_iter, {o.stopped_by for o in outcomes}, options, problem.weights),
+        n_iter=n_iter,
         timings=clock.read(),
         history=History(options.control.history),
         solver=options.method.name,
         screening=screening,
-        methods=dict(Counter(chain.from_iterable(o.methods for o in final.outcomes))),
+        methods=dict(Counter(chain.from_iterable(o.methods for o in outcomes))),
         class_names=problem.source.class_names,
         variable_names=problem.source.variable_names,
-        certified=final.certified,
+        certified=certified,
         parameters=_parameters(problem, options),
-        edge_clusters=edge_clusters_of(
-            problem, final.precision, [outcome.certified_equal for outcome in final.outcomes]
-        ),
+        edge_clusters=edge_clusters_of(problem, precision, [outcome.certified_equal for outcome in outcomes]),
         absent=screen.absent,
     )
 
 
-@dataclass(frozen=True)
-class _Final:
-    """Results of the last round."""
-
-    outcomes: list[TaskResult]
-    certificate: Certificate
-    precision: list[Any]
-    certified: list[Any]
-    n_iter: int
-
-
-def _solve_in_rounds(
-    problem: JointProblem, screen: Screen, options: RunnerOptions, start: WarmStart | None, clock: Clock
-) -> _Final:
-    """Solve the groups, check KKT at the screened-out entries, merge violations; repeat until the gap is certified."""
-    n_iter, following = 0, start
-    while True:
-        final, following = _solve_round(problem, screen, options, following, clock, n_iter)
-        if final is not None:
-            return final
-        n_iter = following.n_iter
-
-
 def _solve_round(
     problem: JointProblem, screen: Screen, options: RunnerOptions, start: WarmStart | None, clock: Clock, n_iter: int
-) -> tuple[_Final | None, WarmStart]:
-    """One round on the current partition: its result, or None if violations were merged; and the next start."""
+) -> tuple[tuple[list[TaskResult], Certificate, list[Any], list[Any]] | None, WarmStart, int]:
+    """Solve the groups of the current partition and check KKT at the screened-out entries.
+
+    Results, certificate, precision matrices and masks of certified entries, or None if violations were merged; start of
+    the next round; iterations of all rounds.
+    """
     blocks, isolated = _blocks_to_solve(screen, options.method)
     with clock.stage("screening"):
         memory = check_memory(problem, screen, blocks, options)
@@ -303,22 +282,23 @@ def _solve_round(
             outcomes = runner.run()
         clock.move("solve", "covariance", runner.covariance_seconds)
         n_iter += runner.n_iter
-        stop, certified_result = options.control.stopped_by is not None or not options.remaining(n_iter), None
+        stop, proof = options.control.stopped_by is not None or not options.remaining(n_iter), None
         if not stop and any(o.is_big for o in outcomes):
             # Another round takes minutes. The gap includes the violations, which may be within the tolerance.
             with clock.stage("certificate"):
-                certified_result = certify(problem, runner, outcomes, screen)
-            stop = certified_result[1].relative_gap <= options.tol
+                proof = certify(problem, runner, outcomes, screen)
+            stop = proof[1].relative_gap <= options.tol
         with clock.stage("screening"):
             merged = not stop and screen.merge([o.violated for o in outcomes])
         with clock.stage("certificate"):
-            if not merged:
-                outcomes, certificate = certified_result or certify(problem, runner, outcomes, screen)
-            precision, certified = sparse_matrices(problem, [o.nonzeros for o in outcomes], isolated)
-    kept = {o.number: o.cached_blocks.point for o in outcomes if o.cached_blocks is not None}
+            if not merged and proof is None:
+                proof = certify(problem, runner, outcomes, screen)
+            results = outcomes if merged or proof is None else proof[0]
+            precision, certified = sparse_matrices(problem, [o.nonzeros for o in results], isolated)
+    kept = {o.number: o.cached_blocks.point for o in results if o.cached_blocks is not None}
     points = {number: point for number, point in kept.items() if point is not None}
-    following = WarmStart(precision, trusted=True, points=points, n_iter=n_iter)
-    return None if merged else _Final(outcomes, certificate, precision, certified, n_iter), following
+    final = None if merged or proof is None else (*proof, precision, certified)
+    return final, WarmStart(precision, trusted=True, points=points), n_iter
 
 
 def _parameters(problem: JointProblem, options: RunnerOptions) -> dict[str, Any]:

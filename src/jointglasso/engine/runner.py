@@ -107,24 +107,26 @@ class GroupRunner:
 
     def run(self) -> list[TaskResult]:
         """Solve all groups until the sum of their gaps is within the tolerance of the full problem."""
-        outcomes = self._run_items()
-        while len(outcomes) > 1 and self.options.remaining(self.n_iter):
+        while True:
+            outcomes: list[TaskResult] = run_tasks(self._batch(), self.options.executor, self.options.n_jobs)
+            self.covariance_seconds += sum(o.build_seconds for o in outcomes)
+            self.n_iter += max((o.n_iter for o in outcomes), default=0)
             objectives = [float(o.objective.sum()) for o in outcomes]
             objective = self.isolated_objective + math.fsum(objectives)
-            gap = math.fsum(float(o.gap.sum()) for o in outcomes)
-            allowed = self._allowed_gap(objective)
-            unfinished = any(o.stopped_by != "tolerance" for o in outcomes)
-            if gap <= allowed or unfinished or allowed >= self._allowed_gap(self.start_objective):
-                break
+            gap, allowed = math.fsum(float(o.gap.sum()) for o in outcomes), self._allowed_gap(objective)
+            remaining, converged = (
+                self.options.remaining(self.n_iter),
+                all(o.stopped_by == "tolerance" for o in outcomes),
+            )
+            lower_limit = allowed < self._allowed_gap(self.start_objective)
+            if len(outcomes) <= 1 or gap <= allowed or not (remaining and converged and lower_limit):
+                return outcomes
             # The limits were based on the objective at the start, which was larger than the optimum.
             self.start_objective = objective
-            remaining = self.options.remaining(self.n_iter)
             self.items = [
                 replace(item, rest=objective - value, start=outcome.nonzeros, saved=None, max_iter=remaining)
                 for item, value, outcome in zip(self.items, objectives, outcomes, strict=True)
             ]
-            outcomes = self._run_items()
-        return outcomes
 
     def _allowed_gap(self, objective: float) -> float:
         """Gap allowed to the full problem: `tol` is relative to its objective."""
@@ -135,9 +137,9 @@ class GroupRunner:
         for outcome in outcomes:
             yield rebuild(outcome, replace(self.items[outcome.number], n_threads=cores_here()), self.shared)
 
-    def _run_items(self) -> list[TaskResult]:
+    def _batch(self) -> TaskBatch:
         control = self.options.control
-        work = TaskBatch(
+        return TaskBatch(
             function=solve_task,
             items=self.items,
             shared=self.shared,
@@ -149,10 +151,6 @@ class GroupRunner:
             finish=self._finish,
             give_up=lambda: control.stop("interrupt"),
         )
-        outcomes: list[TaskResult] = run_tasks(work, self.options.executor, self.options.n_jobs)
-        self.covariance_seconds += sum(o.build_seconds for o in outcomes)
-        self.n_iter += max((o.n_iter for o in outcomes), default=0)
-        return outcomes
 
     def _finish(self, number: int, outcome: TaskResult) -> TaskResult:
         """Write a result to the checkpoint and count its task as done."""

@@ -38,12 +38,16 @@ from jointglasso.engine.tasks import Task, TaskContext
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks, block_index
 from jointglasso.screening.pairs import PairTable, scan_slack
+from jointglasso.solvers.base import remaining_iterations
 from jointglasso.solvers.sparse import SparseTask, point_of, solve_sparse, to_recheck
 from jointglasso.solvers.sparse_check import Examined
 from jointglasso.solvers.sparse_dual import SparseDual
 
 #: Largest group of a source that is not known to be semidefinite, which is tested as a dense matrix.
 _UNTESTED = 20_000
+
+#: Steps of a solve whose iteration limit is not lowered.
+_MAX_STEPS = 1000
 
 #: Expected factorisations with inversion of a solve in sparse storage; seconds per variable for the rest of it.
 _FACTORIZATIONS, _SECONDS = 40.0, 2e-5
@@ -138,7 +142,7 @@ def solve_sparse_task(item: Task, shared: TaskContext, progress: TaskProgress) -
     task = SparseTask(
         group=group,
         limit=lambda objective: float(item.gap_budget[0]) * shared.tol * max(problem.unit, abs(item.rest + objective)),
-        max_iter=item.max_iter,
+        max_iter=item.max_iter if item.max_iter < shared.method.default_max_iter else max(item.max_iter, _MAX_STEPS),
         start=_start(group, item, shared),
         deferred=deferred_pairs(layout, item, shared),
         may_give_up=shared.memory_for_dense,
@@ -148,10 +152,11 @@ def solve_sparse_task(item: Task, shared: TaskContext, progress: TaskProgress) -
     if shared.checkpoint is not None:
         task = replace(task, keep=shared.checkpoint.snapshots(item.blocks, lambda theta: _nonzeros(layout, theta)))
     dual, point, n_iter, stopped_by = solve_sparse(task)
-    if dual is None:
+    remaining = remaining_iterations(shared.method, item.max_iter, n_iter)
+    unsolved = shared.memory_for_dense and remaining > 0 and stopped_by in ("rounding", "max_iter")
+    if dual is None or unsolved:
         start = _nonzeros(layout, point.support)
-        remaining = max(1, item.max_iter - n_iter)
-        return replace(item, start=start, saved=None, is_sparse=False, keep_blocks=False, max_iter=remaining)
+        return replace(item, start=start, saved=None, is_sparse=False, keep_blocks=False, max_iter=max(1, remaining))
     cached_blocks = CachedSparseBlocks.of(dual, item, shared)
     violated, proved = cached_blocks.checked()
     gap = float(cached_blocks.bounds.gap[0])

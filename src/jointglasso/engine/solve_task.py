@@ -38,7 +38,7 @@ from jointglasso.penalties.base import Coupling
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solvers import SolverResult, SolverTask
-from jointglasso.solvers.base import diagonal_start
+from jointglasso.solvers.base import diagonal_start, remaining_iterations
 
 
 def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_progress) -> TaskResult:
@@ -57,7 +57,8 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
         outcome = solve_big_task(item, shared, progress)
         if outcome.stopped_by != "rounding" or not shared.memory_for_blocks:
             return outcome
-        item = replace(item, start=outcome.nonzeros, saved=None, max_iter=max(1, item.max_iter - outcome.n_iter))
+        remaining = remaining_iterations(shared.method, item.max_iter, outcome.n_iter)
+        item = replace(item, start=outcome.nonzeros, saved=None, max_iter=max(1, remaining))
     system, check = build(item, shared)
     built = time.perf_counter()
     require_solvable(shared.problem, system)

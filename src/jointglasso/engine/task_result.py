@@ -7,6 +7,7 @@ case that they are needed again. The K sparse precision matrices are assembled f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -212,10 +213,13 @@ def _split(rows: IntArray, start: IntArray, value: Any, p: int) -> list[Any]:
     """Sparse matrices (p, p) from stacked ones (p, K p), given by rows and values in the order of the columns."""
     index_type = np.int32 if max(p, len(rows)) < np.iinfo(np.int32).max else np.int64
     rows, start, matrices = rows.astype(index_type), start.astype(index_type), []
+    empty = sparse.csc_array((p, p), dtype=value.dtype)
     for first in range(0, len(start) - 1, p):
         begin, end = start[first], start[first + p]
-        parts = value[begin:end].copy(), rows[begin:end].copy(), start[first : first + p + 1] - begin
-        matrices.append(sparse.csc_array(parts, shape=(p, p)))
+        matrix = copy(empty)  # the checks of the constructor take longer than the rest
+        matrix.data, matrix.indices = value[begin:end].copy(), rows[begin:end].copy()
+        matrix.indptr = start[first : first + p + 1] - begin
+        matrices.append(matrix)
     return matrices
 
 

@@ -29,8 +29,6 @@ class WarmStart:
     """Whether they come from a solve, so that they and their principal submatrices are positive definite."""
     points: dict[int, DualPoint] = field(default_factory=dict)
     """Dual points of the large groups of the previous round, with their W; a task removes those it continues from."""
-    n_iter: int = 0
-    """Iterations of the previous rounds."""
 
 
 @dataclass(frozen=True)

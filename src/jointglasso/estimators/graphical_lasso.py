@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.covariance import EmpiricalCovariance, empirical_covariance, log_likelihood
@@ -23,7 +24,43 @@ from jointglasso.solution import Solution
 MIN_RATIO = 0.01
 
 
-class GraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
+@dataclass(eq=False, repr=False, kw_only=True)
+class _OneClass(EmpiricalCovariance):  # type: ignore[misc]
+    """Parameters that the graphical lassos of one class share, and their solves."""
+
+    tol: float = 1e-6
+    max_iter: int | None = None
+    assume_centered: bool = False
+
+    store_precision: ClassVar[bool] = True
+
+    def _validated(self, X: Any) -> FloatArray:
+        """Samples after scikit-learn's validation; sets `location_`."""
+        X = validate_data(self, X, dtype=np.float64, ensure_min_features=2, ensure_min_samples=2)
+        self.location_ = np.zeros(X.shape[1]) if self.assume_centered else X.mean(axis=0)
+        return X
+
+    def _fit_covariance(self, S: FloatArray, alpha: float) -> Any:
+        """Solve for the covariance matrix S and set the fitted attributes; return the estimator."""
+        solution: Solution = solve([S], alpha, 0.0, penalize_diagonal=False, tol=self.tol, max_iter=self.max_iter)
+        # Without a penalty the minimiser is known; the certificate bounds the gap there, too.
+        self.precision_ = solution.precision[0].toarray() if alpha > 0 else np.linalg.inv(S)
+        self.covariance_ = np.linalg.inv(self.precision_)
+        self.certificate_ = solution.certificate
+        self.costs_ = [
+            (float(step.objective), float("nan") if step.gap is None else float(step.gap)) for step in solution.history
+        ]
+        self.n_iter_ = max(1, solution.n_iter)
+        return self
+
+    def _path(self, S: FloatArray, alphas: FloatArray) -> list[Solution]:
+        """Solutions for decreasing `alphas`, each started from the one before."""
+        points = [(float(alpha), 0.0) for alpha in alphas]
+        return list(solve_path([S], points, penalize_diagonal=False, tol=self.tol, max_iter=self.max_iter))
+
+
+@dataclass(eq=False, repr=False)
+class GraphicalLasso(_OneClass):
     """Graphical lasso of one class with the interface of `sklearn.covariance.GraphicalLasso`.
 
     The objective is ``<S, Theta> - log det Theta + alpha sum_{i != j} |theta_ij|`` with the covariance matrix S
@@ -72,20 +109,9 @@ class GraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
            [ 0.  ,  0.  ,  1.39]])
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.01,
-        *,
-        covariance: str | None = None,
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        assume_centered: bool = False,
-    ) -> None:
-        super().__init__(assume_centered=assume_centered)
-        self.alpha = alpha
-        self.covariance = covariance
-        self.tol = tol
-        self.max_iter = max_iter
+    alpha: float = 0.01
+    _: KW_ONLY
+    covariance: str | None = None
 
     def fit(self, X: Any, y: Any = None) -> GraphicalLasso:
         """Estimate the precision matrix of samples (n, p), or of a covariance matrix if that is `covariance`."""
@@ -96,32 +122,9 @@ class GraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
         X = self._validated(X)
         return self._fit_covariance(empirical_covariance(X, assume_centered=self.assume_centered), self.alpha)
 
-    def _validated(self, X: Any) -> FloatArray:
-        """Samples after scikit-learn's validation; sets `location_`."""
-        X = validate_data(self, X, dtype=np.float64, ensure_min_features=2, ensure_min_samples=2)
-        self.location_ = np.zeros(X.shape[1]) if self.assume_centered else X.mean(axis=0)
-        return X
 
-    def _fit_covariance(self, S: FloatArray, alpha: float) -> Any:
-        """Solve for the covariance matrix S and set the fitted attributes; return the estimator."""
-        solution: Solution = solve([S], alpha, 0.0, penalize_diagonal=False, tol=self.tol, max_iter=self.max_iter)
-        # Without a penalty the minimiser is known; the certificate bounds the gap there, too.
-        self.precision_ = solution.precision[0].toarray() if alpha > 0 else np.linalg.inv(S)
-        self.covariance_ = np.linalg.inv(self.precision_)
-        self.certificate_ = solution.certificate
-        self.costs_ = [
-            (float(step.objective), float("nan") if step.gap is None else float(step.gap)) for step in solution.history
-        ]
-        self.n_iter_ = max(1, solution.n_iter)
-        return self
-
-    def _path(self, S: FloatArray, alphas: FloatArray) -> list[Solution]:
-        """Solutions for decreasing `alphas`, each started from the one before."""
-        points = [(float(alpha), 0.0) for alpha in alphas]
-        return list(solve_path([S], points, penalize_diagonal=False, tol=self.tol, max_iter=self.max_iter))
-
-
-class GraphicalLassoCV(GraphicalLasso):
+@dataclass(eq=False, repr=False)
+class GraphicalLassoCV(_OneClass):
     """Graphical lasso with alpha chosen by cross-validation, as `sklearn.covariance.GraphicalLassoCV`.
 
     The score of an alpha is the mean log-likelihood of the held-out samples, which optimises prediction and selects too
@@ -162,22 +165,11 @@ class GraphicalLassoCV(GraphicalLasso):
     (0.1, [0.3, 0.1, 0.0])
     """
 
-    def __init__(
-        self,
-        *,
-        alphas: Any = 4,
-        n_refinements: int = 4,
-        cv: Any = None,
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        n_jobs: int | None = None,
-        assume_centered: bool = False,
-    ) -> None:
-        super().__init__(tol=tol, max_iter=max_iter, assume_centered=assume_centered)
-        self.alphas = alphas
-        self.n_refinements = n_refinements
-        self.cv = cv
-        self.n_jobs = n_jobs
+    _: KW_ONLY
+    alphas: Any = 4
+    n_refinements: int = 4
+    cv: Any = None
+    n_jobs: int | None = None
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> GraphicalLassoCV:
         """Choose alpha and estimate the precision matrix; `groups` are passed to the splitter."""
@@ -207,7 +199,8 @@ class GraphicalLassoCV(GraphicalLasso):
         return [log_likelihood(test, solution.precision[0].toarray()) for solution in self._path(train, alphas)]
 
 
-class GraphicalLassoIC(GraphicalLasso):
+@dataclass(eq=False, repr=False)
+class GraphicalLassoIC(_OneClass):
     """Graphical lasso with alpha chosen by an information criterion of the penalised estimate.
 
     With the extended BIC this is the procedure of Foygel and Drton (2010) and of qgraph's `EBICglasso`; standardise the
@@ -248,20 +241,10 @@ class GraphicalLassoIC(GraphicalLasso):
            [False, False,  True]])
     """
 
-    def __init__(
-        self,
-        criterion: str = "ebic",
-        *,
-        gamma: float = 0.5,
-        alphas: Any = 100,
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        assume_centered: bool = False,
-    ) -> None:
-        super().__init__(tol=tol, max_iter=max_iter, assume_centered=assume_centered)
-        self.criterion = criterion
-        self.gamma = gamma
-        self.alphas = alphas
+    criterion: str = "ebic"
+    _: KW_ONLY
+    gamma: float = 0.5
+    alphas: Any = 100
 
     def fit(self, X: Any, y: Any = None) -> GraphicalLassoIC:
         """Choose alpha and estimate the precision matrix of samples (n, p)."""

@@ -7,16 +7,19 @@ what goes with what.
 """
 
 from jointglasso.inference.bootstrap import NetworkBootstrap, bootstrap_network
+from jointglasso.inference.case_dropping import CentralityStability, centrality_stability
 from jointglasso.inference.infer_edges import InferenceWarning, infer
 from jointglasso.inference.permutation import NetworkTest, network_test
 from jointglasso.inference.result import Inference
 
 __all__ = [
+    "CentralityStability",
     "Inference",
     "InferenceWarning",
     "NetworkBootstrap",
     "NetworkTest",
     "bootstrap_network",
+    "centrality_stability",
     "infer",
     "network_test",
 ]

@@ -207,12 +207,10 @@ class NetworkBootstrap(ReprMixin):
     def _centralities(self, measure: str) -> FloatArray:
         """(B + 1, p, K): sums over the common pairs of each variable."""
         check_choice("measure", measure, MEASURES)
-        m, p = len(self.rows), len(self.variable_names)
-        ends = np.concatenate([self.rows, self.columns]), np.tile(np.arange(m), 2)
-        incidence = sparse.csr_array((np.ones(2 * m), ends), shape=(p, m))
         sign = np.sign(np.where(self.edge, self.rho[0], self.pooled_sign[:, None]))
         values = np.where(self.common[:, None], self.rho * (sign if measure == "strength" else 1.0), 0.0)
-        return np.stack([incidence @ draw for draw in values])
+        p = len(self.variable_names)
+        return np.stack([centralities(draw, self.rows, self.columns, p) for draw in values])
 
     def _corrected(self, values: FloatArray, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Estimate less its bootstrap bias, and the ends of the basic bootstrap interval."""
@@ -221,6 +219,31 @@ class NetworkBootstrap(ReprMixin):
 
     def _percentiles(self, draws: FloatArray, level: float) -> FloatArray:
         return np.quantile(draws, [0.5 - check_level(level) / 2.0, 0.5 + level / 2.0], axis=0)
+
+
+def edges_at(z: FloatArray, error: FloatArray, degrees: FloatArray, fdr: float) -> BoolArray:
+    """(P, K): pairs with q up to `fdr` in their class, by studentised z."""
+    p_values = edge_p_values(z, error, degrees, gaussian=False)
+    return np.column_stack([q_values(p, len(p)) <= fdr for p in p_values.T])
+
+
+def common_pairs(
+    z: FloatArray, error: FloatArray, degrees: FloatArray, edge: BoolArray, fdr: float
+) -> tuple[BoolArray, FloatArray]:
+    """Pairs (P,) with a significant pooled effect or that are an edge of two classes, and the pooled effects.
+
+    Pairs of opposite signs have no pooled effect; with equal signs, edges of two classes have one anyway.
+    """
+    effect, p_values = pooled_effect(z, error, degrees)
+    return (q_values(p_values, len(p_values)) <= fdr) | (edge.sum(axis=1) >= 2), effect
+
+
+def centralities(values: FloatArray, rows: IntArray, columns: IntArray, n_variables: int) -> FloatArray:
+    """(p, K): sums over the pairs of each variable of `values` (m, K)."""
+    m = len(rows)
+    ends = np.concatenate([rows, columns]), np.tile(np.arange(m), 2)
+    incidence = sparse.csr_array((np.ones(2 * m), ends), shape=(n_variables, m))
+    return np.asarray(incidence @ values)
 
 
 @known_arguments()
@@ -288,9 +311,7 @@ def bootstrap_network(
     observed = infer(X, y, weights=weights, penalty_multiplier=penalty_multiplier, keep="all", **options)
     edge = observed.q_values <= check_rate(fdr)
     estimates = observed.estimates
-    effect, p_pooled = pooled_effect(estimates.z, estimates.error, estimates.degrees)
-    # Pairs of opposite signs have no pooled effect; with equal signs, edges of two classes have one anyway.
-    common = (q_values(p_pooled, len(p_pooled)) <= fdr) | (edge.sum(axis=1) >= 2)
+    common, effect = common_pairs(estimates.z, estimates.error, estimates.degrees, edge, fdr)
     pairs = np.flatnonzero(edge.any(axis=1) | common)
     # Rediscovery: the p-value in the resample is at most the largest p-value of a discovery in the data.
     limit = np.where(edge, observed.p_values, 0.0).max(axis=0)

@@ -50,7 +50,7 @@ def read_npz(file: Path, options: ReadOptions) -> AnnotatedSamples:
             raise wrong(f"{path}: {key!r} has shape {array.shape}, but X has {what}: {remedy}.")
         names[key] = [str(name) for name in array.tolist()]
     annotations: dict[str, list[str | None]] = {key: [] for key in sizes if key not in ("X", *names)}
-    for key in {*options.annotations, "y"} & set(annotations):
+    for key in {*options.annotation_names, "y"} & set(annotations):
         array = read(key)
         if array.shape != X.shape[:1]:
             problem = f"{key!r} has shape {array.shape}, but there are {len(X)} samples"
@@ -109,7 +109,7 @@ def read_h5ad(file: Path, options: ReadOptions) -> AnnotatedSamples:
         dense = values.toarray() if sparse.issparse(values) else values
         X = require_no_infinity(np.asarray(dense, dtype=np.float64), path)
     annotations: dict[str, list[str | None]] = {}
-    for name in options.annotations:
+    for name in options.annotation_names:
         if name not in data.obs:
             hint, option = nearest(name, [str(column) for column in data.obs.columns]), options.option_of(name)
             raise InputError(f"{path} has no column {name!r} in obs ({hint}): correct {argument(option)}.", option)

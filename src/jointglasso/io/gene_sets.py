@@ -8,7 +8,17 @@ from jointglasso.io.opening import read_text, require_file, wrong
 
 
 def read_gene_sets(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """Genes of each set of a .gmt file, by the name of the set."""
+    """Genes of each set of a .gmt file, by the name of the set.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import jointglasso as jgl
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "hallmarks.gmt"
+    >>> _ = file.write_text(chr(9).join(["HYPOXIA", "MSigDB", "VEGFA", "CA9"]))
+    >>> jgl.io.read_gene_sets(file)
+    {'HYPOXIA': ['VEGFA', 'CA9']}
+    """
     file = require_file(path)
     lines = [line.split("\t") for line in read_text(file, None).splitlines() if line.strip()]
     short = next((number for number, cells in enumerate(lines, 1) if len(cells) < 3), None)

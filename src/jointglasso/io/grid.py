@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import nearest
@@ -188,6 +190,13 @@ class AnnotatedSamples:
     annotations: dict[str, list[str | None]]  # words that describe the samples, by annotation; None where unknown
     label: str | None  # the annotation that holds the classes
     notes: list[str]  # how the file was read, in words
+    format: NumberFormat = NumberFormat()
+
+    def annotation_values(self, name: str, rows: list[int]) -> NDArray[Any]:
+        """One annotation of some samples: numbers if all known values are, else words (None where unknown)."""
+        words = [self.annotation(name, "annotations")[i] for i in rows]
+        numbers = [math.nan if word is None else self.format.number(word) for word in words]
+        return np.array(words, dtype=object) if None in numbers else np.array(numbers, dtype=np.float64)
 
     def annotation(self, name: str, option: str) -> list[str | None]:
         """Words of one annotation, required by `option`."""

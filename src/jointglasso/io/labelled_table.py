@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.data import SampleCovariance
 from jointglasso.data.checks import InputError, InputTypeError, check_choice, known_arguments
@@ -34,6 +34,8 @@ class LabelledTable:
         Names from the file, or running numbers.
     source : str
         The file and how it was understood, in words.
+    annotations : dict of arrays (n,)
+        What the file says of the samples besides the label: numbers (missing = NaN) or words (missing = None).
 
     Examples
     --------
@@ -48,6 +50,7 @@ class LabelledTable:
     variable_names: tuple[str, ...]
     sample_names: tuple[str, ...]
     source: str
+    annotations: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         n, p = self.X.shape
@@ -75,7 +78,7 @@ class LabelledTable:
         if classes is not None:
             if self.y is None:
                 raise InputError(f"{self.source} was read without labels: there are no classes to select.", "classes")
-            table = table._rows(np.isin(self.y, _known("classes", classes, list(self.classes))))
+            table = table.take(np.flatnonzero(np.isin(self.y, _known("classes", classes, list(self.classes)))))
         if variables is not None:
             names = _known("variables", variables, list(self.variable_names))
             position = {name: i for i, name in enumerate(self.variable_names)}
@@ -102,7 +105,7 @@ class LabelledTable:
             other = "samples" if what == "variables" else "variables"
             raise InputError(f"All {what} of {self.source} have missing values: drop {other}, or fill them in.", "what")
         if what == "samples":
-            return self._rows(keep)
+            return self.take(np.flatnonzero(keep))
         return replace(self, X=self.X[:, keep], variable_names=tuple(compress(self.variable_names, keep)))
 
     def missing_report(self) -> str:
@@ -158,9 +161,15 @@ class LabelledTable:
         frame = pd.DataFrame
         return frame(self.X, index=list(self.sample_names), columns=list(self.variable_names))
 
-    def _rows(self, keep: BoolArray) -> LabelledTable:
-        y = None if self.y is None else self.y[keep]
-        return replace(self, X=self.X[keep], y=y, sample_names=tuple(compress(self.sample_names, keep)))
+    def take(self, rows: IntArray) -> LabelledTable:
+        """Samples by their indices, in that order."""
+        return replace(
+            self,
+            X=self.X[rows],
+            y=None if self.y is None else self.y[rows],
+            sample_names=tuple(self.sample_names[i] for i in rows),
+            annotations={name: values[rows] for name, values in self.annotations.items()},
+        )
 
 
 def _known(option: str, names: Sequence[str], known: list[str]) -> list[str]:

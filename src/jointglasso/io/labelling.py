@@ -164,6 +164,7 @@ def label_and_select(data: AnnotatedSamples, options: ReadOptions, labels: Label
         variable_names=unique_names(data.variables, data.path),
         sample_names=tuple(data.samples[i] for i in rows),
         source=f"{data.path} ({'; '.join([*data.notes, *notes])})",
+        annotations={name: data.annotation_values(name, rows) for name in options.annotations},
     )
 
 

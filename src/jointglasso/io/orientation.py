@@ -86,7 +86,7 @@ def _names_column(grid: Grid, options: ReadOptions) -> int | None:
         _require_name(grid.path, options.names, grid.header, "names", "column")
         return grid.header.index(options.names)
     first = grid.header[0]
-    if first in options.annotations or first in options.drop or len(grid.header) == 1:
+    if first in options.annotation_names or first in options.drop or len(grid.header) == 1:
         return None
     if grid.named and first.casefold() in NAME_HEADERS:
         return 0
@@ -101,7 +101,7 @@ def _begins_with_words(grid: Grid) -> bool:
 def _detect_side(orientation: _Orientation, labels: LabelFile | None) -> str:
     """Side of the samples: by labels, names in the label file, the header of the names, one side without names."""
     grid, names_column = orientation.grid, orientation.names_column
-    if orientation.options.annotations:
+    if orientation.options.annotation_names:
         return _side_of_annotations(orientation)
     if labels is not None and labels.width > 1:
         return _side_of_names(orientation, labels)
@@ -138,7 +138,7 @@ def _side_of_annotations(orientation: _Orientation) -> str:
     # A first column of repeated words does not name the rows, but an annotation can be one of them.
     names = {"rows": orientation.column_names, "columns": orientation.row_names or grid.columns[0]}
     sides = set()
-    for name in options.annotations:
+    for name in options.annotation_names:
         fits = [side for side in names if name in names[side]]
         if not fits:
             hint = nearest(name, orientation.column_names + orientation.row_names)
@@ -150,7 +150,7 @@ def _side_of_annotations(orientation: _Orientation) -> str:
             raise InputError(f"{grid.path} has {message}.", "samples_in")
         sides.add(fits[0])
     if len(sides) == 2:
-        both = f"some of {listed(options.annotations)} are columns and some rows"
+        both = f"some of {listed(options.annotation_names)} are columns and some rows"
         raise InputError(f"{grid.path}: {both}: say {argument('samples_in', ...)}.", "samples_in")
     return sides.pop()
 
@@ -172,12 +172,12 @@ def _samples(orientation: _Orientation, side: str) -> AnnotatedSamples:
     grid, options, row_names = orientation.grid, orientation.options, orientation.row_names
     in_rows = side == "rows"
     names, other = (orientation.column_names, row_names) if in_rows else (row_names, orientation.column_names)
-    for name in options.annotations:
+    for name in options.annotation_names:
         _require_name(grid.path, name, names, options.option_of(name), "column" if in_rows else "row", other)
     for name in options.drop:
         droppable = names if in_rows else [*names, *other]
         _require_name(grid.path, name, droppable, "drop", "column" if in_rows else "row or column")
-    excluded = {*options.annotations, *options.drop}
+    excluded = {*options.annotation_names, *options.drop}
     not_columns = excluded if in_rows else set(options.drop)
     columns = [j for j, name in enumerate(grid.header) if j != orientation.names_column and name not in not_columns]
     rows = [i for i in range(len(grid.lines)) if in_rows or not row_names or row_names[i] not in excluded]
@@ -187,7 +187,7 @@ def _samples(orientation: _Orientation, side: str) -> AnnotatedSamples:
     named_rows = [row_names[i] for i in rows] if row_names else numbered("" if in_rows else "x", len(rows))
     named_columns = header if in_rows or grid.named else numbered("", len(header))
     annotations = {}
-    for name in options.annotations:
+    for name in options.annotation_names:
         if in_rows:
             cells = grid.columns[grid.header.index(name)]
         else:
@@ -207,7 +207,8 @@ def _samples(orientation: _Orientation, side: str) -> AnnotatedSamples:
         samples_named=bool(row_names) if in_rows else grid.named,
         annotations=annotations,
         label=options.inner_label,
-        notes=[*grid.notes, f"samples in {side}", note if row_names else f"{what}s numbered"],
+        notes=[*grid.notes, f"samples in {side}", note],
+        format=grid.format,
     )
 
 
@@ -238,12 +239,15 @@ def _require_numbers(orientation: _Orientation, rows: list[int], columns: list[i
     is_number = np.isfinite(grid.values[np.ix_(rows, columns)])
     name, remedy = grid.header[column], ""
     if is_word[:, first_column].sum() > is_number[:, first_column].sum():
-        what, label = "column", f"{argument('label', name)} or " if side == "rows" else ""
-        remedy = f"{label}{argument('names', name)}"
+        what, label = "column", argument("label", name) if side == "rows" else ""
+        remedy = f"{label} or {argument('names', name)}" if label else argument("names", name)
     elif side == "columns" and is_word[first_row].sum() > is_number[first_row].sum():
         name = orientation.row_names[row] if orientation.row_names else str(row + 1)
-        what, remedy = "row", argument("label", name)
+        what, label = "row", argument("label", name)
+        remedy = label
     if remedy:
         message = f"{what} {name!r} holds words (here {grid.words[row, column]!r}): say {remedy}, or leave it out with "
-        raise wrong(f"{grid.where(row)}: {message}{argument('drop', [name])}.", variable=name)
+        message += argument("drop", [name])
+        message += "." if label == "" else f" ({argument('annotations', [name])} if it is a covariate)."
+        raise wrong(f"{grid.where(row)}: {message}", variable=name)
     grid.require_number(row, column)

@@ -47,6 +47,7 @@ def read_table(
     subset: Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
     names: str | bool | None = None,
     drop: Sequence[str] | None = None,
+    annotations: Sequence[str] | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
     missing_markers: Sequence[str] | None = None,
@@ -92,6 +93,9 @@ def read_table(
         "gene", "id" or alike, or holds words that are all different (with samples in columns: any words).
     drop : list of str, optional
         Columns or rows to leave out.
+    annotations : list of str, optional
+        Columns or rows that describe the samples, such as batch or subject: they are not variables and become
+        `LabelledTable.annotations`.
     decimal : {".", ","}, optional
         Decimal sign. A comma is detected where it does not separate cells.
     thousands : {",", ".", " ", "'"}, optional
@@ -139,10 +143,11 @@ def read_table(
     >>> table.drop_missing("variables").variable_names
     ('a',)
     """
-    table = {"samples_in": samples_in, "names": names, "drop": drop, "subset": subset, "unmatched": unmatched}
+    table = {"samples_in": samples_in, "names": names, "drop": drop, "subset": subset, "annotations": annotations}
     text = {"delimiter": delimiter, "header": header, "comment": comment, "encoding": encoding}
     numbers = {"decimal": decimal, "thousands": thousands, "missing_markers": missing_markers}
     labelling = {"label": label, "time": time, "labels": labels, "sheet": sheet, "layer": layer}
+    labelling |= {"unmatched": unmatched}
     options = check_options(table | text | numbers | labelling)
     file = require_file(path)
     kind = kind_of(file) if format is None else check_choice("format", format, sorted(set(KINDS.values())))

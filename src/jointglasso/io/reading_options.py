@@ -46,6 +46,7 @@ class ReadOptions:
     where: dict[str, tuple[str, ...]] = field(default_factory=dict)
     names: str | bool | None = None
     drop: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
     decimal: str | None = None
     thousands: str | None = None
     missing_markers: tuple[str, ...] = ()
@@ -55,10 +56,10 @@ class ReadOptions:
     unmatched: str = "error"
 
     @property
-    def annotations(self) -> tuple[str, ...]:
+    def annotation_names(self) -> tuple[str, ...]:
         """Names inside the table that describe samples and are not variables."""
-        label = () if self.label is None or self.labels is not None else (self.label,)
-        return tuple(dict.fromkeys((*label, *self.where)))
+        label = () if self.inner_label is None else (self.inner_label,)
+        return tuple(dict.fromkeys((*label, *self.where, *self.annotations)))
 
     @property
     def inner_label(self) -> str | None:
@@ -68,10 +69,12 @@ class ReadOptions:
     @property
     def named_cells(self) -> tuple[str, ...]:
         """Names of columns and rows that an option refers to."""
-        return (*self.annotations, *((self.names,) if isinstance(self.names, str) else ()), *self.drop)
+        return (*self.annotation_names, *((self.names,) if isinstance(self.names, str) else ()), *self.drop)
 
     def option_of(self, annotation: str) -> str:
         """The option that refers to an annotation, for messages."""
+        if annotation in self.annotations:
+            return "annotations"
         return "label" if annotation == self.label else "subset"
 
     def require_fit(self, kind: str, path: str) -> None:
@@ -103,7 +106,7 @@ def check_options(arguments: dict[str, Any]) -> ReadOptions:
     delimiter = options.get("delimiter", ",")
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise InputError(f"delimiter={delimiter!r} must be one character, such as ',' or '\\t'.", "delimiter")
-    for name in {"drop", "missing_markers"} & set(options):
+    for name in {"drop", "missing_markers", "annotations"} & set(options):
         options[name] = _words(name, options[name])
     subset = options.pop("subset", None)
     if isinstance(subset, Mapping):

@@ -52,7 +52,7 @@ def read_soft(file: Path, options: ReadOptions) -> AnnotatedSamples:
     for row, column in np.argwhere(grid.is_word[:, 1:]).tolist():
         grid.require_number(row, column + 1)
     title, annotations = _annotations("\n".join(lines[:begin]), samples, path)
-    for name in options.annotations:
+    for name in options.annotation_names:
         if name not in annotations:
             hint, option = nearest(name, list(annotations)), options.option_of(name)
             raise InputError(f"{path} has no subsets of type {name!r} ({hint}): correct {argument(option)}.", option)

@@ -14,16 +14,22 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.fused_face import zero_is_optimal
 from jointglasso.kernels.fused_pair import SLACK
 from jointglasso.kernels.jit import njit, njit_no_refcount
-from jointglasso.kernels.pair_types import COMPLETE, GENERAL, Entries, FusedPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair, PairClasses, PenaltyWorkspace
 from jointglasso.kernels.submodular import (
     ALL,
     CHOSEN,
+    FIRST,
     GAIN,
     GRAPH,
     L1,
     LABEL,
+    LINEAR,
     MASS,
+    ORDER,
+    PARENT,
     POSITION,
+    SHIFTED,
+    X,
     load_graph,
     load_weights,
     max_cut_set,
@@ -31,6 +37,9 @@ from jointglasso.kernels.submodular import (
 )
 
 _MARGIN = 1e-12
+
+#: Rows of the workspace in `_largest_in_forest`.
+BELOW, WHOLE, CONTAINED, SEPARATED = FIRST, LINEAR, SHIFTED, X
 
 
 class DualBall(NamedTuple):
@@ -145,25 +154,37 @@ def certified_zeros_and_equal(
         all_below = True
         for i in range(first, last):  # nearly all entries are far below the threshold of their class
             all_below = all_below and abs(u[i]) + radius[i] < (1.0 - 1e-9) * v * penalty.l1[entries.cls[i]]
+        zero[first:last] = True
+        equal[q] = True
+        if all_below:
+            continue
         pair = PairClasses(entries.cls[first:last], last - first, v)
         ball = DualBall(u[first:last], radius[first:last], 0.0)
-        if all_below or _no_tight_set(penalty, ball, pair, work):
-            zero[first:last] = True
-            equal[q] = True
+        if _no_tight_set(penalty, ball, pair, work):
             continue
+        zero[first:last] = False
+        equal[q] = False
         load_weights(penalty, pair, work)
         load_graph(penalty, pair, work)
         margin = _l1_norm(ball.u)
         for i in range(pair.n):
             margin += work.real[L1, i]
         ball = DualBall(ball.u, ball.radius, _MARGIN * margin)
+        if penalty.shape == FOREST:
+            _largest_in_forest(ball, work)
         for i in range(pair.n):
             if theta[first + i] == 0.0:
-                zero[first + i] = not _may_be_tight(penalty.shape, ball, i, -1, work)
+                if penalty.shape == FOREST:
+                    zero[first + i] = not work.real[CONTAINED, i] > 0.0
+                else:
+                    zero[first + i] = not _may_be_tight(penalty.shape, ball, i, -1, work)
         for t in range(n_class_pairs):
             i, j = position[POSITION, class_pairs[t, 0]], position[POSITION, class_pairs[t, 1]]
             if i < 0 or j < 0:
                 equal[q, t] = max(i, j) < 0 or zero[first + max(i, j)]
+            elif theta[first + i] == theta[first + j] and penalty.shape == FOREST:
+                child = i if position[PARENT, i] == j else j
+                equal[q, t] = not work.real[SEPARATED, child] > 0.0
             elif theta[first + i] == theta[first + j]:
                 equal[q, t] = not (
                     _may_be_tight(penalty.shape, ball, i, j, work) or _may_be_tight(penalty.shape, ball, j, i, work)
@@ -228,3 +249,44 @@ def _may_be_tight(shape: int, ball: DualBall, included: int, excluded: int, work
         if max_cut_set(shape, n, ALL, 0.0, work) - big_m > -1e-13 * big_m:
             return True
     return False
+
+
+@njit_no_refcount
+def _largest_in_forest(ball: DualBall, work: PenaltyWorkspace) -> None:
+    """Whether a set that contains a class, or separates it from its parent, may be tight: rows CONTAINED, SEPARATED.
+
+    They are the largest gain less cut of such a set, plus a bound on the rounding error. Dynamic programming: two rows
+    from BELOW on are the best values in the subtree of a class outside or inside of the set, from WHOLE on in the
+    forest.
+    """
+    u, radius, real, integer, n = ball.u, ball.radius, work.real, work.integer, ball.u.shape[0]
+    for i in range(n):
+        real[CONTAINED, i], real[SEPARATED, i] = -np.inf, -np.inf
+    for side in range(2):
+        sign = 1.0 - 2.0 * side
+        rest, size = 0.0, 0.0
+        for i in range(n):
+            gain = sign * u[i] + radius[i] - real[L1, i] + ball.margin
+            real[BELOW, i], real[BELOW + 1, i] = 0.0, gain
+            size += abs(gain) + real[MASS, i]
+        for step in range(n - 1, -1, -1):
+            i = integer[ORDER, step]
+            parent, edge = integer[PARENT, i], real[MASS, i]
+            if parent < 0:
+                rest += max(real[BELOW, i], real[BELOW + 1, i])
+            else:
+                for state in range(2):
+                    real[BELOW + state, parent] += max(real[BELOW + state, i], real[BELOW + 1 - state, i] - edge)
+        for step in range(n):
+            i = integer[ORDER, step]
+            parent, edge = integer[PARENT, i], real[MASS, i]
+            for state in range(2):
+                own, flipped = real[BELOW + state, i], real[BELOW + 1 - state, i]
+                if parent < 0:
+                    real[WHOLE + state, i] = own + rest - max(real[BELOW, i], real[BELOW + 1, i])
+                    continue
+                same = real[WHOLE + state, parent] - max(own, flipped - edge)
+                other = real[WHOLE + 1 - state, parent] - max(flipped, own - edge) - edge
+                real[WHOLE + state, i] = own + max(same, other)
+                real[SEPARATED, i] = max(real[SEPARATED, i], own + other + 1e-12 * size)
+            real[CONTAINED, i] = max(real[CONTAINED, i], real[WHOLE + 1, i] + 1e-12 * size)

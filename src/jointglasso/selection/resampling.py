@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from jointglasso._typing import IntArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError, check_count
-from jointglasso.data.effects import without_covariates
+from jointglasso.data.effects import with_sample_weights, without_covariates
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, read_samples
 from jointglasso.data.windows import warn_if_dependent
@@ -52,20 +52,24 @@ class SelectionData:
         return self.samples
 
 
-def read_data(X: Any, y: Any, preparation: Preparation, covariates: Any = None) -> SelectionData:
+def read_data(
+    X: Any, y: Any, preparation: Preparation, covariates: Any = None, sample_weight: Any = None
+) -> SelectionData:
     """Read a table with labels, a dict of tables by class, samples by class, or a covariance source.
 
-    Covariates are regressed out of the samples.
+    Covariates are regressed out of the samples, and sample weights enter the covariances and the sample sizes.
     """
     if isinstance(X, CovarianceSource):
         if y is not None:
             raise InputError("y is given although X is a covariance source, which knows its classes: leave y out.", "y")
-        if covariates is not None:
-            raise InputError(f"{argument('covariates')} needs the samples, not their covariances alone.", "covariates")
+        for name, value in (("covariates", covariates), ("sample_weight", sample_weight)):
+            if value is not None:
+                raise InputError(f"{argument(name)} needs the samples, not their covariances alone.", name)
         return SelectionData(X, None, preparation)
     samples = read_samples(X, y, preparation.variables)
     samples = without_covariates(samples, covariates, preparation.association, preparation.missing)
     warn_if_dependent(samples)
+    samples = with_sample_weights(samples, sample_weight, preparation.association)
     prepared_samples = prepared(preparation, samples)
     return SelectionData(prepared_samples.source, samples, preparation, prepared_samples.notes)
 

@@ -73,6 +73,7 @@ def select(
     y: Any = None,
     *,
     covariates: Any = None,
+    sample_weight: Any = None,
     scale: str = "correlation",
     assume_centered: bool = False,
     association: str = "pearson",
@@ -104,10 +105,10 @@ def select(
     without edges down to the noise level, then bisection between the best point and its neighbours until these have
     about as many edges.
 
-    The arguments come in groups: *data* (X, y, covariates), *preparation* (scale, assume_centered, association,
-    missing, constant, variables), *penalties* (weights, penalize_diagonal, and those of `solve`), *search* (criterion,
-    grid, gamma, relaxed, patience, cv, beta, n_subsamples, random_state, halves) and *computing* (n_jobs, executor,
-    max_seconds, callback, on_interrupt).
+    The arguments come in groups: *data* (X, y, covariates, sample_weight), *preparation* (scale, assume_centered,
+    association, missing, constant, variables), *penalties* (weights, penalize_diagonal, and those of `solve`),
+    *search* (criterion, grid, gamma, relaxed, patience, cv, beta, n_subsamples, random_state, halves) and *computing*
+    (n_jobs, executor, max_seconds, callback, on_interrupt).
 
     Parameters
     ----------
@@ -120,6 +121,9 @@ def select(
         Age, batch and the like, regressed out of the samples within each class (of their normal scores for rank
         associations). Text and categorical columns are coded by indicators. The sample sizes n_k that enter criteria
         and weights are less the rank of the covariates.
+    sample_weight : sequence of n numbers, or dict by class, optional
+        Weight of each sample in the means and covariances of its class, such as ``0.97 ** age`` of daily returns. The
+        sample sizes n_k are ``(sum w)^2 / sum w^2``. For Pearson's correlations of complete samples.
     scale, assume_centered, association, missing, constant, variables
         How covariances are computed from samples, see `jointglasso.data.prepare.Preparation`. In folds and
         subsamples, variables that are constant by chance are isolated, regardless of `constant`.
@@ -220,7 +224,7 @@ def select(
         halves=halves,
         solve=solve,
     )
-    return select_from(read_data(X, y, preparation, covariates), settings.checked())
+    return select_from(read_data(X, y, preparation, covariates, sample_weight), settings.checked())
 
 
 @dataclass(frozen=True)

@@ -55,18 +55,6 @@ from jointglasso.solution.result import LowRank, Refit, RefitFailure, Solution
 FORMAT = "jointglasso solution"
 FORMAT_VERSION = 1
 
-#: Numbers of a certificate that the metadata hold.
-_CERTIFICATE = (
-    "objective",
-    "gap",
-    "edges_present",
-    "edges_absent",
-    "edges_undetermined",
-    "rounding",
-    "unit",
-    "edge_gap",
-)
-
 
 def save(solution: Solution, path: str | os.PathLike[str]) -> Path:
     """Write a solution in one step: a reader sees the old file or the new one."""
@@ -137,7 +125,7 @@ def _metadata(solution: Solution) -> dict[str, Any]:
         "class_names": list(solution.class_names),
         "variable_names": list(solution.variable_names),
         "objective": solution.objective,
-        "certificate": {name: vars(solution.certificate)[name] for name in _CERTIFICATE},
+        "certificate": {k: v for k, v in vars(solution.certificate).items() if k != "group_gaps"},
         "status": {**asdict(solution.status), "converged": bool(solution.status.converged)},
         "n_iter": int(solution.n_iter),
         "timings": solution.timings,
@@ -147,13 +135,11 @@ def _metadata(solution: Solution) -> dict[str, Any]:
         "parameters": solution.parameters,
     }
     if refit is not None:
-        failures = [[failure.class_name, list(failure.variables), failure.reason] for failure in refit.failures]
-        residual = np.asarray(refit.residual).tolist()
         metadata["refit"] = {
-            "residual": residual,
+            "residual": np.asarray(refit.residual).tolist(),
             "ridge": refit.ridge,
             "relaxation": list(refit.relaxation),
-            "failures": failures,
+            "failures": [astuple(failure) for failure in refit.failures],
         }
     if solution.edge_clusters is not None:
         metadata["edge_clusters"] = {"neighbours": solution.edge_clusters.neighbours.tolist()}
@@ -206,6 +192,7 @@ class _SolutionArchive:
 
     def metadata(self) -> _Fields:
         values = json.loads(self.array("metadata", np.uint8, None).tobytes().decode("utf-8"))
+        json.dumps(values, ensure_ascii=False).encode("utf-8")  # JSON can hold half characters, which no encoding knows
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise InputError(
                 f"{self.path} is no solution of jointglasso: give a file written by Solution.save.", "path"
@@ -225,35 +212,27 @@ class _Fields:
     def __init__(self, values: dict[str, Any], path: Path) -> None:
         self.values, self.path = values, path
 
-    def _check(self, name: str, valid: bool) -> None:
-        if not valid:
-            raise _damaged(self.path, f"{name} is not what it should be")
-
-    def get(self, name: str, kind: type) -> Any:
+    def get(self, name: str, kind: Any, least: float = -math.inf) -> Any:
+        """Value of the type `kind`; numbers are at least `least`."""
         value = self.values.get(name)
-        self._check(name, isinstance(value, kind) and (kind is bool or not isinstance(value, bool)))
-        try:  # JSON can hold half characters, which no encoding knows
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
-            raise _damaged(self.path, "its text holds half characters") from None
+        valid = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        if not valid or (isinstance(value, int | float) and not value >= least):
+            raise _damaged(self.path, f"{name} is not what it should be")
         return value
 
     def part(self, name: str) -> _Fields:
+        """Fields of an object."""
         return _Fields(self.get(name, dict), self.path)
 
-    def number(self, name: str, *, least: float = -math.inf) -> float:
-        value: Any = self.values.get(name)
-        self._check(name, isinstance(value, int | float) and not isinstance(value, bool) and value >= least)
-        return float(value)
-
-    def count(self, name: str) -> int:
-        value: int = self.get(name, int)
-        self._check(name, value >= 0)
-        return value
+    def number(self, name: str, least: float = -math.inf) -> float:
+        """A number of at least `least`."""
+        return float(self.get(name, int | float, least))
 
     def names(self, name: str) -> tuple[str, ...]:
+        """A list of words."""
         names = self.get(name, list)
-        self._check(name, bool(names) and all(isinstance(word, str) for word in names))
+        if not names or not all(isinstance(word, str) for word in names):
+            raise _damaged(self.path, f"{name} is not what it should be")
         return tuple(names)
 
 
@@ -274,7 +253,7 @@ def _read(archive: _SolutionArchive) -> Solution:
     )
     parameters = fields.part("parameters")
     for name in {"lambda1", "lambda2"} & set(parameters.values):
-        parameters.number(name, least=0)
+        parameters.number(name, 0)
     timings, methods, status = fields.part("timings"), fields.part("methods"), fields.part("status")
     return Solution(
         precision=precision,
@@ -282,12 +261,12 @@ def _read(archive: _SolutionArchive) -> Solution:
         certificate=_certificate(fields.part("certificate"), group_gaps),
         partition=Partition(labels),
         status=Status(status.get("converged", bool), *(status.get(name, str) for name in ("reason", "remedy", "code"))),
-        n_iter=fields.count("n_iter"),
-        timings={name: timings.number(name, least=0) for name in timings.values},
+        n_iter=fields.get("n_iter", int, 0),
+        timings={name: timings.number(name, 0) for name in timings.values},
         history=History([_iteration(row) for row in archive.array("history", np.float64, None, 7)]),
         solver=fields.get("solver", str),
         screening=fields.get("screening", str),
-        methods={name: methods.count(name) for name in methods.values},
+        methods={name: methods.get(name, int, 0) for name in methods.values},
         class_names=classes,
         variable_names=variables,
         certified=certified,
@@ -332,7 +311,7 @@ def _read_low_rank(archive: _SolutionArchive, fields: _Fields, n_classes: int, p
     factors = [archive.array(f"{k}/latent", np.float64, p, None) for k in range(n_classes)]
     if not all(np.isfinite(factor).all() and factor.shape[1] <= p for factor in factors):
         raise _damaged(archive.path, "the low-rank part is not what it should be")
-    return LowRank(fields.number("mu", least=0), factors, fields.get("proved_zero", bool))
+    return LowRank(fields.number("mu", 0), factors, fields.get("proved_zero", bool))
 
 
 def _read_edge_clusters(archive: _SolutionArchive, fields: _Fields, n_classes: int, p: int) -> EdgeClusters:
@@ -349,11 +328,11 @@ def _read_edge_clusters(archive: _SolutionArchive, fields: _Fields, n_classes: i
 
 
 def _certificate(fields: _Fields, group_gaps: FloatArray) -> Certificate:
-    counts = {name: fields.count(name) for name in ("edges_present", "edges_absent", "edges_undetermined")}
-    numbers = fields.number("objective"), fields.number("gap", least=0)
-    rounding, unit = fields.number("rounding", least=0), fields.number("unit", least=0)
+    counts = {name: fields.get(name, int, 0) for name in ("edges_present", "edges_absent", "edges_undetermined")}
+    numbers = fields.number("objective"), fields.number("gap", 0)
+    rounding, unit = fields.number("rounding", 0), fields.number("unit", 0)
     # Added after files of this format were written.
-    edge_gap = fields.number("edge_gap", least=0) if "edge_gap" in fields.values else math.inf
+    edge_gap = fields.number("edge_gap", 0) if "edge_gap" in fields.values else math.inf
     return Certificate(*numbers, group_gaps, **counts, rounding=rounding, unit=unit, edge_gap=edge_gap)
 
 
@@ -363,7 +342,7 @@ def _read_refit(fields: _Fields, precision: list[Any]) -> Refit:
         RefitFailure(str(name), tuple(map(str, names)), str(why)) for name, names, why in fields.get("failures", list)
     ]
     relaxation = tuple(map(float, fields.get("relaxation", list)))
-    return Refit(precision, residual, tuple(failures), fields.number("ridge", least=0), relaxation)
+    return Refit(precision, residual, tuple(failures), fields.number("ridge", 0), relaxation)
 
 
 def _iteration(row: FloatArray) -> Iteration:

@@ -1,8 +1,8 @@
 """Anderson acceleration of a fixed-point iteration, group by group.
 
 A linear combination of the last images of ``z -> image(z)`` whose residuals ``image - z`` nearly cancel replaces the
-last image. Where the residual grows after that, the iteration goes back to the image itself and forgets the earlier
-ones, so that the method converges where the plain one does (Zhang, O'Donoghue and Boyd 2020).
+last image. Unless its residual is smaller, the iteration goes back to the image itself and forgets the earlier ones, so
+that the method converges where the plain one does (theorem M7 of docs/theory/methods.md).
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ MEMORY, _PERIOD = 10, 5
 
 #: Regularisation relative to the sum of squared differences of residuals; largest coefficient of an extrapolation.
 _RIDGE, _MAX_COEFFICIENT = 1e-12, 1e6
+
+#: Decrease of the residual for which an extrapolated point is kept.
+_DECREASE = 0.999
 
 
 class Anderson:
@@ -39,7 +42,7 @@ class Anderson:
         residual = np.sqrt(self._per_entry(metric)) * (image - z)
         norm = np.sqrt(system.sum_per_group(system.sum_per_block(residual * residual)))
         changed = system.sum_per_group((metric != self.metric).astype(float)) > 0.0
-        worse = ~(norm <= self.norm) & ~changed
+        worse = ~(norm <= _DECREASE * self.norm) & ~changed
         self.metric, self.norm = metric, np.full(system.n_groups, np.inf)
         self._restart(changed | worse)
         if worse.any():

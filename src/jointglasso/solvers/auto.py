@@ -69,10 +69,11 @@ class Auto:
         best, methods = _begin(task, strong)
         n_iter, reason = 0, "tolerance"
         for stage in () if best.solved else _stages(task, methods, strong):
-            remaining = (_admm_iterations(task) if isinstance(stage, _AdmmOnGroups) else task.max_iter) - n_iter
+            remaining, rounds = task.max_iter - n_iter, 1
+            if isinstance(stage, _AdmmOnGroups) and task.max_iter >= Auto.default_max_iter:  # not lowered by the caller
+                remaining, rounds = max(ADMM.default_max_iter, task.max_iter), _ADMM_ROUNDS
             if isinstance(stage, _PerGroup):
                 stage.max_iter = remaining
-            rounds = _ADMM_ROUNDS if isinstance(stage, _AdmmOnGroups) else 1  # each with the limit of ADMM
             taken, reason = run(stage, best, rounds * remaining)
             n_iter += taken
             if reason in ("tolerance", "callback"):
@@ -285,8 +286,3 @@ class _FixedDiagonals(_PerGroup):
 
     def _todo(self) -> BoolArray:
         return self.best.unsolved & (self.n_rounds < _DIAGONALS)
-
-
-def _admm_iterations(task: SolverTask) -> int:
-    """Iteration limit of ADMM: its own default, which is larger, unless the caller lowered the limit."""
-    return ADMM.default_max_iter if task.max_iter >= Auto.default_max_iter else task.max_iter

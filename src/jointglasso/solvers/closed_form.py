@@ -63,8 +63,12 @@ def forest_solution(
     forest = np.ones(system.n_groups, dtype=bool)
     group = system.block_group[system.entry_block[entries]]
     forest[group[closes_cycle]] = False
+    theta = np.zeros(system.S.shape)
+    theta[system.diagonal] = 1.0 / variance
     if only_forests:
         taken &= forest[group]
+    if not taken.any():
+        return theta, forest
     W = np.zeros_like(S)
     workers = Workers(n_threads if len(pairs) > _MIN_PAIRS_FOR_THREADS else 1)
     parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
@@ -72,7 +76,6 @@ def forest_solution(
     value = -W / (product - W * W)
     term = -value * W
     extra = bincount(row, term, len(variance)) + bincount(column, term, len(variance))
-    theta = np.zeros(system.S.shape)
     theta[positions] = theta[system.lower[entries]] = value
     theta[system.diagonal] = (1.0 + extra) / variance
     return theta, forest

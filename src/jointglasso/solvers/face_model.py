@@ -16,6 +16,9 @@ from jointglasso.blocks.system import bincount
 if TYPE_CHECKING:
     from jointglasso.solvers.newton import NewtonState
 
+#: Halvings of a step on a face; entries retracted from far beyond it distort the others.
+_MAX_HALVINGS = 10
+
 
 class FaceModel:
     """Quadratic model of the likelihood plus the penalty on the working set of one iteration.
@@ -136,23 +139,28 @@ class FaceModel:
         for _ in range(config.NEWTON_FACES):
             best = self._better(best, current, self.state.moving)
             step = self._on_face(current, open_groups)
-            trial = self._retract(current.point, current.point + step)
-            crossed = trial != current.point + step
-            n_crossed = self._count(crossed)
-            moved = self._moved_to(current, trial)
+            moved, n_crossed = self._along(current, step, open_groups)
             # Faces that hardly improve the model are left to the next iteration.
             gained = best.value - moved.value
             open_groups &= (gained < 0.0) | (gained > config.FACE_GAIN * np.abs(moved.value))
             best = self._better(best, moved, self.state.moving)
-            open_groups &= n_crossed > config.FEW_CROSSINGS * self._count(trial != 0.0)
+            open_groups &= n_crossed > config.FEW_CROSSINGS * self._count(moved.point != 0.0)
             if not open_groups.any():
                 break
-            worse = open_groups & (moved.value > current.value)
-            if worse.any():  # entries far beyond the face distort the others: move only them
-                mask = worse[self.group] & ~crossed
-                moved = self._moved_to(current, np.where(mask, current.point, trial))
             current = moved
         return best.point - self.x, np.where(self.state.moving, best.value, 0.0)
+
+    def _along(self, current: _ModelPoint, step: FloatArray, groups: BoolArray) -> tuple[_ModelPoint, FloatArray]:
+        """Point after a step retracted to the face, halved where it increases the model; (G,) entries that left it."""
+        for _ in range(_MAX_HALVINGS):
+            target = current.point + step
+            trial = self._retract(current.point, target)
+            moved = self._moved_to(current, trial)
+            worse = groups & (moved.value > current.value)
+            if not worse.any():
+                break
+            step = np.where(worse[self.group], 0.5 * step, step)
+        return moved, self._count(trial != target)
 
     def _first_point(self) -> _ModelPoint:
         """Point after the proximal step; the step is shortened where it increases the model."""

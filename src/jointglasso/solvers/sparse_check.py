@@ -10,6 +10,7 @@ pairs where g is a subgradient. R, its difference from W, is then non-zero at fe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import entries_in_classes
 from jointglasso.blocks.sparse_group import LISTED_SLACK
+from jointglasso.rounding import sum_error
 from jointglasso.solvers.sparse_gradient import SparsePoint
 
 _UNIT = np.finfo(np.float64).eps / 2.0
@@ -27,8 +29,8 @@ _UNIT = np.finfo(np.float64).eps / 2.0
 #: in one pass over the columns, and pairs examined at a time.
 _COLUMNS, _TIGHT, _LISTED, _EXAMINED = 32, 1e-9, 500_000, 1_000_000
 
-#: Fraction of the slack to which a column of W is computed.
-_COLUMN_SLACK = 0.02
+#: Fraction of the slack to which a column of W is computed; largest relative error of W that is accepted.
+_COLUMN_SLACK, _MAX_ERROR = 0.02, 0.05
 
 #: Steps of the power method for the least eigenvalue of Theta.
 _POWER_STEPS = 30
@@ -52,6 +54,33 @@ class ClassInverse:
         degree = 1.0 + len(self.matrix.other) / max(1, len(self.matrix.diagonal))
         self.search = LocalSearch(self.mu, tolerance, int(column_work / (4.0 * degree)) + 1000)
 
+    @cached_property
+    def error(self) -> tuple[float, float]:
+        """Bounds on ``|X - W|_ij / sqrt(W_ii W_jj)`` on the sparsity, X as computed, and on the error of log det Theta.
+
+        X is the exact inverse, on the sparsity, of a matrix ``Theta + F`` (theorem C11): F contains the backward error
+        of the factor, that of the columns of Takahashi's recursion and that of the inverse of the tail. Infinite if the
+        bound on |W^(1/2) F W^(1/2)| is not small.
+        """
+        sparsity = self.inverse.factor.sparsity
+        norm, relative = self.inverse.factor.backward_error
+        if not self.mu > 0.0:
+            return np.inf, np.inf
+        largest = float(abs(self.theta).sum(axis=1).max())
+        condition, longest = largest / self.mu, float(np.diff(sparsity.offset).max(initial=1))
+        trace = float(self.matrix.diagonal.sum())
+        columns = 5.0 * sum_error(longest + 4.0) * condition * np.sqrt(longest * trace * largest) / self.mu
+        m = float(sparsity.n_tail)
+        tail = sum_error(m + 1.0) * 4.0 * m * np.sqrt(m) * condition
+        total = 1.25 * (norm / self.mu + columns + tail)
+        if not total <= _MAX_ERROR:
+            return np.inf, np.inf
+        error, variance = total / (1.0 - total), self.inverse.diagonal
+        n_entries = 2.0 * len(sparsity.rows) + m * m + len(variance)
+        scaled = self.inverse.scaled_sum(np.sqrt(self.matrix.diagonal))
+        scaled += 2.0 * error * n_entries * float((variance * self.matrix.diagonal).max())
+        return error, 1.1 * relative * scaled
+
     def columns(self, variables: IntArray) -> tuple[FloatArray, FloatArray]:
         """(n, c), (c,): columns solved for, and bounds on their errors from their residuals."""
         X = self.inverse.columns(variables)
@@ -62,10 +91,7 @@ class ClassInverse:
         return X, (np.sqrt((residual * residual).sum(axis=0)) * (1.0 + 1e-9) + rounding) / self.mu
 
     def values(self, i: IntArray, j: IntArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
-        """W at pairs of variables, with bounds on the errors; 0 for entries on the sparsity of the factor.
-
-        The error of those is part of `SparseDual.inverse_error`.
-        """
+        """W at pairs of variables, with bounds on the errors; 0 for entries on the sparsity of the factor (`error`)."""
         from jointglasso.kernels.sparse_columns import entries_of_inverse
 
         value, known = self.inverse.at(i, j)
@@ -172,6 +198,14 @@ class PairCheck:
         self.tolerance = {k: _COLUMN_SLACK * self.group.slack / self.group.weights[k] for k in self.group.classes}
         found = self.group.map_classes(lambda k: ClassInverse(point, k, self.tolerance[k]))
         self.inverses = dict(zip(self.group.classes, found, strict=True))
+        layout = self.group.layout
+        self.root_error = np.zeros((layout.n_classes, len(layout.variables)))
+        """(K, U): products of two are bounds on the errors of W on the sparsity."""
+        for k, inverse in self.inverses.items():
+            eps, _ = inverse.error
+            if np.isfinite(eps):
+                variable = layout.local[self.group.members_of[k]]
+                self.root_error[k, variable] = np.sqrt(eps * (1.0 + 2.0 * eps) * inverse.inverse.diagonal)
 
     @property
     def proved(self) -> bool:
@@ -192,7 +226,8 @@ class PairCheck:
         penalty = self.group.penalty
         W, error = np.zeros(in_block.shape), np.zeros(in_block.shape)
         self._fill(W, error, i, j, in_block, 1.0)
-        g, inside, free, margin = self._decide(in_block, theta, S, W, error)
+        rounding = (self.root_error[:, i] * self.root_error[:, j]).T
+        g, inside, free, margin = self._decide(in_block, theta, S, W, error + rounding)
         unresolved = ((error > 0.0) & in_block & ~free & ~inside[:, None]).any(axis=1)
         unresolved |= must_know & (error > 0.0).any(axis=1)
         index = np.flatnonzero(unresolved)
@@ -200,7 +235,7 @@ class PairCheck:
             fine_W, fine_error = W[index], error[index]
             self._fill(fine_W, fine_error, i[index], j[index], in_block[index] & (fine_error > 0.0), _TIGHT)
             W[index], error[index] = fine_W, fine_error
-            g, inside, free, margin = self._decide(in_block, theta, S, W, error)
+            g, inside, free, margin = self._decide(in_block, theta, S, W, error + rounding)
         u = g.copy()
         rest = np.flatnonzero(~inside)
         entries = entries_in_classes(penalty, in_block[rest])
@@ -209,7 +244,7 @@ class PairCheck:
             theta[rest][in_block[rest]], g[rest][in_block[rest]], entries
         )
         u[rest] = nearest
-        uncertain = (error > 0.0) & ~free & ~inside[:, None]
+        uncertain = (error + rounding > 0.0) & ~free & ~inside[:, None]
         charged = in_block & ((u != g) | uncertain | must_know[:, None])
         return Examined(i, j, in_block, theta, S, W, error, u, charged, inside, margin)
 

@@ -7,8 +7,8 @@ determinant is needed, which no sparse method could give, D being dense. rho is 
 ``max_i (|M| x)_i / x_i`` for some x > 0 (Collatz and Wielandt); s grows with the number of variables, rho does not.
 
 Rounding. The computed W on the sparsity of the factor differs from the exact one by at most ``eps sqrt(W_ii W_jj)``,
-eps of `inverse_error` (theorem C10), and at pairs outside the sparsity by the bounds of `sparse_check`. With N such a
-bound on the error of each entry of R, s and rho grow by no more than the same numbers for |N| |Theta|.
+eps of `ClassInverse.error` (theorem C11), and at pairs outside the sparsity by the bounds of `sparse_check`. With N
+such a bound on the error of each entry of R, s and rho grow by no more than the same numbers for |N| |Theta|.
 """
 
 from __future__ import annotations
@@ -29,35 +29,8 @@ from jointglasso.solvers.sparse_gradient import SparsePoint
 
 _UNIT = np.finfo(np.float64).eps / 2.0
 
-#: Power steps on |M| that sharpen the bound on its spectral radius; largest relative error of W that is accepted.
-_RADIUS_STEPS, _MAX_ERROR = 10, 0.05
-
-
-def inverse_error(inverse: ClassInverse) -> tuple[float, float]:
-    """Bounds on ``|X - W|_ij / sqrt(W_ii W_jj)`` for the computed X on the sparsity, and on the error of log det Theta.
-
-    X is the exact inverse, on the sparsity, of a matrix ``Theta + F`` (theorem C10): F contains the backward error of
-    the factor, that of the columns of Takahashi's recursion and that of the inverse of the tail. Infinite if the bound
-    on |W^(1/2) F W^(1/2)| is not small.
-    """
-    factor, sparsity = inverse.inverse.factor, inverse.inverse.factor.sparsity
-    norm, relative = factor.backward_error
-    if not inverse.mu > 0.0:
-        return np.inf, np.inf
-    largest = float(abs(inverse.theta).sum(axis=1).max())
-    condition, longest = largest / inverse.mu, float(np.diff(sparsity.offset).max(initial=1))
-    trace = float(inverse.matrix.diagonal.sum())
-    columns = 5.0 * sum_error(longest + 4.0) * condition * np.sqrt(longest * trace * largest) / inverse.mu
-    m = float(sparsity.n_tail)
-    tail = sum_error(m + 1.0) * 4.0 * m * np.sqrt(m) * condition
-    total = 1.25 * (norm / inverse.mu + columns + tail)
-    if not total <= _MAX_ERROR:
-        return np.inf, np.inf
-    error, variance = total / (1.0 - total), inverse.inverse.diagonal
-    n_entries = 2.0 * len(sparsity.rows) + m * m + len(variance)
-    scaled = inverse.inverse.scaled_sum(np.sqrt(inverse.matrix.diagonal))
-    scaled += 2.0 * error * n_entries * float((variance * inverse.matrix.diagonal).max())
-    return error, 1.1 * relative * scaled
+#: Power steps on |M| that sharpen the bound on its spectral radius.
+_RADIUS_STEPS = 10
 
 
 def spectral_bounds(M: Any, start: FloatArray) -> tuple[float, float]:
@@ -112,7 +85,7 @@ class SparseDual:
 
     def _gap_of(self, k: int) -> tuple[float, float, float]:
         group, inverse = self.point.group, self.inverses[k]
-        eps, logdet_error = inverse_error(inverse)
+        eps, logdet_error = inverse.error
         if not np.isfinite(eps):
             return np.inf, 0.0, np.inf
         members, n = group.members_of[k], len(group.members_of[k])

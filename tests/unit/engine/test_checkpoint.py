@@ -375,7 +375,7 @@ def test_batches_of_groups_leave_snapshots_as_well(tmp_path, monkeypatch):
     def write(path, *content):
         real(path, *content)
         written.append(path)
-        if len(written) > whole.n_iter // 2:
+        if len(written) >= whole.n_iter - 3:  # after a gap check that improves on the start
             raise Killed
 
     monkeypatch.setattr(checkpoint_module, "_write", write)

@@ -674,3 +674,22 @@ def test_table_as_a_data_frame():
     assert list(frame.columns) == list(table.variable_names)
     assert list(frame.index) == list(table.sample_names)
     assert np.array_equal(frame.to_numpy(), table.X)
+
+
+@pytest.mark.parametrize("side", ["rows", "columns"])
+def test_annotations_describe_the_samples_and_are_no_variables(tmp_path, side):
+    cells = [
+        ["id", "kind", "g1", "age", "g2", "batch"], ["s1", "u", "1", "30", "2", "x"], ["s2", "u", "2", "NA", "1", "y"],
+        ["s3", "v", "3", "41", "5", ""], ["s4", "v", "4", "52", "4", "x"],
+    ]  # fmt: skip
+    cells = cells if side == "rows" else [list(row) for row in zip(*cells, strict=True)]
+    path = tmp_path / "cells.csv"
+    path.write_text("\n".join(",".join(row) for row in cells) + "\n")
+    found = jgl.io.read_table(path, label="kind", annotations=["age", "batch"])
+    assert found.variable_names == ("g1", "g2") and found.X.tolist() == [[1, 2], [2, 1], [3, 5], [4, 4]]
+    np.testing.assert_array_equal(found.annotations["age"], [30, np.nan, 41, 52])
+    assert found.annotations["batch"].tolist() == ["x", "y", None, "x"]
+    ill = found.select(classes=["v"])
+    assert ill.annotations["age"].tolist() == [41, 52] and ill.annotations["batch"].tolist() == [None, "x"]
+    with pytest.raises(ValueError, match="correct `annotations`"):
+        jgl.io.read_table(path, label="kind", annotations=["site"])

@@ -261,7 +261,7 @@ CASES = [
         {},
         (
             "{path}, line 2: column 'kind' holds words (here 'u'): say label='kind' or names='kind', or leave it "
-            "out with drop=['kind']."
+            "out with drop=['kind'] (annotations=['kind'] if it is a covariate)."
         ),
     ),
     (
@@ -288,7 +288,7 @@ CASES = [
         {},
         (
             "{path}, line 2: column 'kind' holds words (here 'u'): say label='kind' or names='kind', or leave it "
-            "out with drop=['kind']."
+            "out with drop=['kind'] (annotations=['kind'] if it is a covariate)."
         ),
     ),
     ("good.csv", GOOD, {"label": "Kind"}, "{path} has no column or row 'Kind' (similar: 'kind'): correct `label`."),
@@ -346,7 +346,7 @@ CASES = [
         {"samples_in": "columns"},
         (
             "{path}, line 2: row 'tissue' holds words (here 'u'): say label='tissue', or leave it out with "
-            "drop=['tissue']."
+            "drop=['tissue'] (annotations=['tissue'] if it is a covariate)."
         ),
     ),
     (

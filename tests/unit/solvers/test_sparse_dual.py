@@ -11,7 +11,7 @@ from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import scan_pairs, scan_slack
 from jointglasso.solvers.sparse import SparseTask, descend, solve_sparse
 from jointglasso.solvers.sparse_check import PairCheck
-from jointglasso.solvers.sparse_dual import SparseDual, inverse_error, spectral_bounds
+from jointglasso.solvers.sparse_dual import SparseDual, spectral_bounds
 from jointglasso.solvers.sparse_gradient import ProximalSteps, SparsePoint
 from jointglasso.solvers.sparse_newton import SparseFace, newton_step
 from tests.helpers.sparse_designs import grid_edges, markov_field
@@ -96,7 +96,7 @@ def test_bounds_on_single_numbers(grid):
     unlisted[i, j] = False
     limit = LISTED_SLACK * group.slack
     assert 0.5 * limit < np.abs(W[unlisted]).max() <= limit
-    eps, logdet_error = inverse_error(check.inverses[0])
+    eps, logdet_error = check.inverses[0].error
     root = np.sqrt(np.diagonal(W))
     on_sparsity = check.inverses[0].inverse.at(*np.nonzero(np.triu(Theta, 1)))[0]
     exact = W[np.nonzero(np.triu(Theta, 1))]
