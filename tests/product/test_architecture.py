@@ -330,7 +330,7 @@ def test_compiled_kernels_are_cached_on_disk():
         if "njit" in ast.unparse(decorator)
     ]
     kinds = {decorator.split("(")[0] for decorator in decorators}
-    assert len(decorators) > 10 and kinds <= {"njit", "njit_internal", "njit_no_refcount"}
+    assert 10 < len(decorators) <= 210 and kinds <= {"njit", "njit_internal", "njit_no_refcount"}
 
 
 def test_kernels_are_compiled_by_the_one_that_finds_a_folder():
@@ -556,6 +556,7 @@ def test_call_chain_of_a_default_solve_does_not_grow():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     S = module.example()
+    jointglasso.solve(S, 0.2, 0.05)  # compiles, before compiled functions are replaced
     found = module.chains(lambda: jointglasso.solve(S, 0.2, 0.05))
     assert len(next(iter(found.values()))) <= 11, found
     assert len(found["small_columns.ascend_small_groups"]) <= 18, found
