@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 import jointglasso as jgl
 from jointglasso import config, solvers
 from jointglasso.blocks import sparse_factor
+from jointglasso.engine import solve_sparse_task, solve_task
 from tests.helpers.sparse_designs import EVERYTHING_SPARSE, chain, grid_edges, markov_field, random_edges, tree_edges
 
 
@@ -124,9 +125,19 @@ def test_executor_and_checkpoint(everything_is_sparse, tmp_path):
 
 
 def test_many_steps_lead_to_dense_blocks(everything_is_sparse, monkeypatch):
+    """The blocks stay in memory for the certificate, which needs more than Theta where Theta is badly conditioned."""
+    attempts = []
+
+    def attempt(item, *arguments):
+        attempts.append((item, solve_sparse_task.solve_sparse_task(item, *arguments)))
+        return attempts[-1][1]
+
+    monkeypatch.setattr(solve_task, "solve_sparse_task", attempt)
     monkeypatch.setattr(solvers.sparse, "_MAX_STEPS", 1)
     solution = jgl.solve(jgl.SampleCovariance(samples()), 0.25, 0.05, tol=1e-8)
     assert solution.status and not set(solution.methods) <= {"sparse", "warm start"}
+    for item, rest in attempts:
+        assert item.keep_blocks and rest.keep_blocks and not rest.is_sparse
 
 
 def test_a_callback_stops_with_a_gap(everything_is_sparse):

@@ -6,15 +6,17 @@ the sparsity of `minimum_degree` and a dense tail of m variables, (m, m).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import blas
 
 from jointglasso._lapack import factor_in_place, invert_factor_in_place
+from jointglasso._threads import blas_threads_for
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 
 _UNIT = np.finfo(np.float64).eps / 2.0
@@ -43,29 +45,34 @@ class FactorSparsity:
     offset: IntArray
     rows: NDArray[np.int32]
     position: IntArray
-    """(E,): position of each entry in the sparse columns, or -1 in the tail."""
-    tail_position: IntArray
-    """(T,): flat position in the tail, (m, m), of the entries with position -1."""
+    """(E,): position of each entry in the sparse columns, or beyond them in the tail, (m, m)."""
 
     @classmethod
     def of(cls, n: int, i: IntArray, j: IntArray, limit: float = np.inf) -> FactorSparsity | None:
         """Order and sparsity; None if the sum of squared column lengths exceeds `limit`."""
-        from jointglasso.kernels.sparse_factor import positions_of
         from jointglasso.kernels.sparse_order import minimum_degree
 
         start, other, _ = neighbours(n, i, j)
         order, n_columns, offset, rows = minimum_degree(start, other, _TAIL_FRACTION, float(limit))
         if n_columns < 0:
             return None
-        self = cls(order, n_columns, offset, rows, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        self = cls(order, n_columns, offset, rows, np.empty(0, dtype=np.int64))
+        return replace(self, position=self.find(i, j))
+
+    def find(self, i: IntArray, j: IntArray) -> IntArray:
+        """Positions of entries i != j: in the sparse columns, then, from `len(rows)` on, in the tail; -1 if in none."""
         row, column = np.maximum(self.rank[i], self.rank[j]), np.minimum(self.rank[i], self.rank[j])
-        position, sparse = np.full(len(i), -1), column < n_columns
-        found = np.empty(int(sparse.sum()), dtype=np.int64)
-        positions_of(self.kernel, row[sparse], column[sparse], found)
-        position[sparse] = found
-        m = n - n_columns
-        tail_position = (column[~sparse] - n_columns) * m + row[~sparse] - n_columns
-        return cls(order, n_columns, offset, rows, position, tail_position)
+        n, first, n_sparse = len(self.order), self.n_columns, len(self.rows)
+        wanted = column * n + row
+        place = np.searchsorted(self._keys, wanted)
+        place[self._keys[place] != wanted] = -1
+        return np.where(column < first, place, n_sparse + (column - first) * self.n_tail + row - first)
+
+    @cached_property
+    def _keys(self) -> IntArray:
+        """(nnz + 1,): column and row of each entry of the sparse columns as one number, ascending, and a last one."""
+        column = np.repeat(np.arange(self.n_columns), np.diff(self.offset))
+        return np.append(column * len(self.order) + self.rows, np.iinfo(np.int64).max)
 
     @cached_property
     def rank(self) -> IntArray:
@@ -77,10 +84,14 @@ class FactorSparsity:
     @cached_property
     def kernel(self) -> Any:
         """The sparsity as an argument of compiled code: a named tuple of `kernels`, which loads numba."""
-        from jointglasso.kernels.sparse_factor import Sparsity, tail_starts
+        from jointglasso.kernels.sparse_factor import Sparsity
 
-        starts = tail_starts(self.n_columns, self.offset, self.rows)
-        return Sparsity(len(self.order), self.offset, self.rows, starts)
+        in_tail = np.concatenate([[0], np.cumsum(self.rows >= self.n_columns)])[self.offset]
+        return Sparsity(len(self.order), self.offset, self.rows, self.offset[1:] - np.diff(in_tail))
+
+    def absolute(self, value: FloatArray) -> Any:
+        """(n, n_1): the absolute values of sparse columns below the diagonal, as a matrix of SciPy."""
+        return sparse.csc_array((np.abs(value), self.rows, self.offset), shape=(len(self.order), self.n_columns))
 
     @property
     def n_tail(self) -> int:
@@ -101,26 +112,43 @@ class FactorSparsity:
         """Factor of the matrix with this diagonal (n,) and these entries (E,); None if it is not definite."""
         from jointglasso.kernels.sparse_factor import factor_columns
 
-        m = self.n_tail
-        value, pivot, tail = np.zeros(len(self.rows)), np.empty(self.n_columns), np.zeros((m, m))
-        sparse = self.position >= 0
-        value[self.position[sparse]] = entries[sparse]
-        tail.ravel()[self.tail_position] = entries[~sparse]
-        if not factor_columns(self.kernel, diagonal[self.order], value, pivot, tail):
+        stored = np.zeros(len(self.rows) + self.n_tail**2)
+        stored[self.position] = entries
+        factor = SparseFactor(self, stored, np.empty(self.n_columns))
+        if not factor_columns(self.kernel, diagonal[self.order], factor.value, factor.pivot, factor.tail):
             return None
-        if m and not (np.diagonal(tail) > 0.0).all():
+        if not (np.diagonal(factor.tail) > 0.0).all():
             return None
-        return SparseFactor(self, value, pivot, tail) if not m or factor_in_place(tail) else None
+        with blas_threads_for(self.n_tail):
+            return factor if not self.n_tail or factor_in_place(factor.tail) else None
 
 
 @dataclass(frozen=True)
-class SparseFactor:
-    """Cholesky factor of a sparse matrix."""
+class _Stored:
+    """Entries on the sparsity of a factor, without the diagonal of the sparse columns."""
 
     sparsity: FactorSparsity
-    value: FloatArray
+    stored: FloatArray
+    """(nnz + m^2,): entries of the sparse columns, and upper triangle of the tail."""
+
+    @property
+    def value(self) -> FloatArray:
+        """(nnz,): entries of the sparse columns."""
+        return self.stored[: len(self.sparsity.rows)]
+
+    @property
+    def tail(self) -> FloatArray:
+        """(m, m): upper triangle of the tail."""
+        m = self.sparsity.n_tail
+        return self.stored[len(self.sparsity.rows) :].reshape(m, m)
+
+
+@dataclass(frozen=True)
+class SparseFactor(_Stored):
+    """Cholesky factor of a sparse matrix."""
+
     pivot: FloatArray
-    tail: FloatArray
+    """(n_1,): diagonal of the sparse columns."""
 
     @property
     def logdet(self) -> float:
@@ -135,69 +163,58 @@ class SparseFactor:
         only products that are not zero); the row sums of |L| |L'| are computed, and enlarged for their own rounding.
         The rows of L have the norms sqrt(a_ii) up to that error.
         """
-        from jointglasso.kernels.sparse_factor import backward_error_sums
-
-        sums, length = backward_error_sums(self.sparsity.kernel, self.value, self.pivot, self.tail)
-        longest = float(length.max(initial=1))
-        g = (longest + 2.0) * _UNIT / (1.0 - (longest + 2.0) * _UNIT)
-        return g * float(sums.max(initial=0.0)) * (1.0 + 1e-6), g * (1.0 + 1e-6)
+        sparsity, tail = self.sparsity, np.abs(self.tail)
+        n_columns, L = sparsity.n_columns, sparsity.absolute(self.value)
+        length = np.bincount(sparsity.rows, minlength=len(sparsity.order))
+        length[n_columns:] += np.arange(len(tail))
+        chain = float(length.max(initial=0)) + 3.0
+        g = chain * _UNIT / (1.0 - chain * _UNIT) * (1.0 + 1e-6)
+        column_sum = L.sum(axis=0) + self.pivot
+        sums = L @ column_sum
+        sums[:n_columns] += self.pivot * column_sum
+        sums[n_columns:] += tail.T @ tail.sum(axis=1)
+        return g * float(sums.max(initial=0.0)), g
 
     def invert(self) -> SparseInverse:
         """Entries of the inverse on the sparsity of the factor."""
         from jointglasso.kernels.sparse_factor import invert_on_sparsity
 
-        tail = self.tail.copy()
-        if len(tail):
-            invert_factor_in_place(tail)
-        diagonal = np.empty(len(self.sparsity.order))
-        diagonal[self.sparsity.n_columns :] = np.diagonal(tail)
-        value = np.empty_like(self.value)
-        invert_on_sparsity(self.sparsity.kernel, self.value, self.pivot, tail, value, diagonal)
-        return SparseInverse(self, value, diagonal, tail)
+        inverse = SparseInverse(self.sparsity, self.stored.copy(), np.empty(len(self.sparsity.order)), self)
+        if self.sparsity.n_tail:
+            with blas_threads_for(self.sparsity.n_tail):
+                invert_factor_in_place(inverse.tail)
+        inverse.ordered_diagonal[self.sparsity.n_columns :] = np.diagonal(inverse.tail)
+        arguments = self.value, self.pivot, inverse.tail, inverse.value, inverse.ordered_diagonal
+        invert_on_sparsity(self.sparsity.kernel, *arguments)
+        return inverse
 
 
 @dataclass(frozen=True)
-class SparseInverse:
+class SparseInverse(_Stored):
     """Entries of the inverse W of a factored matrix."""
 
-    factor: SparseFactor
-    value: FloatArray
     ordered_diagonal: FloatArray
-    tail: FloatArray
+    """(n,): diagonal of W in elimination order."""
+    factor: SparseFactor
 
     @property
     def diagonal(self) -> FloatArray:
         """(n,): diagonal of W."""
-        return self.ordered_diagonal[self.factor.sparsity.rank]
+        return self.ordered_diagonal[self.sparsity.rank]
 
     @property
     def entries(self) -> FloatArray:
         """(E,): W at the entries of the matrix."""
-        sparsity = self.factor.sparsity
-        sparse = sparsity.position >= 0
-        out = np.empty(len(sparsity.position))
-        out[sparse] = self.value[sparsity.position[sparse]]
-        out[~sparse] = self.tail.ravel()[sparsity.tail_position]
-        return out
+        return self.stored[self.sparsity.position]
 
     def at(self, i: IntArray, j: IntArray) -> tuple[FloatArray, BoolArray]:
         """W at pairs i != j of variables, and whether they are on the sparsity; zero where not."""
-        from jointglasso.kernels.sparse_factor import positions_of
-
-        sparsity = self.factor.sparsity
-        row = np.maximum(sparsity.rank[i], sparsity.rank[j])
-        column = np.minimum(sparsity.rank[i], sparsity.rank[j])
-        out, known, sparse = np.zeros(len(i)), np.ones(len(i), dtype=bool), column < sparsity.n_columns
-        found = np.empty(int(sparse.sum()), dtype=np.int64)
-        positions_of(sparsity.kernel, row[sparse], column[sparse], found)
-        out[sparse] = np.where(found >= 0, np.append(self.value, 0.0)[found], 0.0)
-        known[sparse] = found >= 0
-        out[~sparse] = self.tail[column[~sparse] - sparsity.n_columns, row[~sparse] - sparsity.n_columns]
-        return out, known
+        position = self.sparsity.find(i, j)
+        return np.append(self.stored, 0.0)[position], position >= 0
 
     def columns(self, variables: IntArray) -> FloatArray:
         """(n, c): columns of W, solved for with the factor."""
-        X = np.zeros((len(self.factor.sparsity.order), len(variables)))
+        X = np.zeros((len(self.sparsity.order), len(variables)))
         X[variables, np.arange(len(variables))] = 1.0
         return self.multiply(X)
 
@@ -205,18 +222,18 @@ class SparseInverse:
         """W X for a vector (n,) or a matrix (n, c)."""
         from jointglasso.kernels.sparse_factor import solve_backward, solve_forward
 
-        sparsity, factor, shape = self.factor.sparsity, self.factor, X.shape
+        sparsity, factor, shape = self.sparsity, self.factor, X.shape
         X = X.reshape(len(X), -1)[sparsity.order]
         solve_forward(sparsity.kernel, factor.value, factor.pivot, X)
         if sparsity.n_tail:  # the upper triangle of a row-major matrix is the lower one of its transpose
-            X[sparsity.n_columns :] = blas.dsymm(1.0, self.tail.T, X[sparsity.n_columns :], lower=1)
+            with blas_threads_for(sparsity.n_tail):
+                X[sparsity.n_columns :] = blas.dsymm(1.0, self.tail.T, X[sparsity.n_columns :], lower=1)
         solve_backward(sparsity.kernel, factor.value, factor.pivot, X)
         return X[sparsity.rank].reshape(shape)
 
     def scaled_sum(self, root: FloatArray) -> float:
         """Sum of ``|W_ij| root_i root_j`` over the sparsity of the factor."""
-        from jointglasso.kernels.sparse_factor import scaled_sum
-
-        ordered = root[self.factor.sparsity.order]
-        off = scaled_sum(self.factor.sparsity.kernel, self.value, self.tail, ordered)
-        return off + float((np.abs(self.ordered_diagonal) * ordered**2).sum())
+        sparsity, tail = self.sparsity, np.abs(self.tail)
+        ordered, first = root[sparsity.order], sparsity.n_columns
+        total = ordered @ (sparsity.absolute(self.value) @ ordered[:first]) + ordered[first:] @ tail @ ordered[first:]
+        return float(2.0 * total + (np.abs(self.ordered_diagonal[:first]) * ordered[:first] ** 2).sum())

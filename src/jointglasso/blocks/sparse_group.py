@@ -7,7 +7,8 @@ class) of a working set, a subset of the candidates and of other pairs that were
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -53,11 +54,17 @@ class SparseGroup:
         return np.unique(self.layout.block_class).tolist()
 
     def map_classes(self, function: Callable[[int], Result]) -> list[Result]:
-        """Apply a function to each class on threads, BLAS on one thread each."""
-        if self.n_threads == 1 or len(self.classes) == 1:
-            return [function(k) for k in self.classes]
-        with single_threaded_blas():
+        """Apply a function to each class on threads; with several classes BLAS has one thread."""
+        with single_threaded_blas() if len(self.classes) > 1 else nullcontext():
             return Workers(self.n_threads).map(function, self.classes)
+
+    def map_pieces(
+        self, function: Callable[[tuple[int, IntArray]], Result], indices: Iterable[tuple[int, IntArray]], n_pieces: int
+    ) -> list[Result]:
+        """Apply a function to parts of index arrays, one array for each class, on threads with single-threaded BLAS."""
+        pieces = [(k, part) for k, index in indices for part in np.array_split(index, n_pieces) if len(part)]
+        with single_threaded_blas():
+            return Workers(self.n_threads).map(function, pieces)
 
     @cached_property
     def member_class(self) -> IntArray:
@@ -101,12 +108,8 @@ class SparseGroup:
             k, pairs = piece
             S[pairs, k] = source.entries(k, variables[i[pairs]], variables[j[pairs]])
 
-        pieces = [
-            (k, part)
-            for k in self.classes
-            for part in np.array_split(np.flatnonzero(in_block[:, k]), max(1, len(i) // config.CANDIDATES))
-        ]
-        Workers(self.n_threads).map(fill, pieces)
+        of_class = [(k, np.flatnonzero(in_block[:, k])) for k in self.classes]
+        self.map_pieces(fill, of_class, max(1, len(i) // config.CANDIDATES))
         return S
 
     def activated(self, theta: FloatArray, g: FloatArray, in_block: BoolArray) -> BoolArray:

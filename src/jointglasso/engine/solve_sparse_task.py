@@ -120,7 +120,7 @@ def multiplication_rates() -> tuple[float, float]:
     i = np.concatenate([index[:, :-1].ravel(), index[:-1].ravel()])
     j = np.concatenate([index[:, 1:].ravel(), index[1:].ravel()])
     sparsity = FactorSparsity.of(side * side, i, j)
-    dense = FactorSparsity(np.arange(500), 0, np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), i[:0], i[:0])
+    dense = FactorSparsity(np.arange(500), 0, np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int32), i[:0])
     seconds = []
     with single_threaded_blas():
         for one, entries in ((sparsity, np.full(len(i), -0.1)), (dense, np.empty(0))):
@@ -156,7 +156,7 @@ def solve_sparse_task(item: Task, shared: TaskContext, progress: TaskProgress) -
     unsolved = shared.memory_for_dense and remaining > 0 and stopped_by in ("rounding", "max_iter")
     if dual is None or unsolved:
         start = _nonzeros(layout, point.support)
-        return replace(item, start=start, saved=None, is_sparse=False, keep_blocks=False, max_iter=max(1, remaining))
+        return replace(item, start=start, saved=None, is_sparse=False, max_iter=max(1, remaining))
     cached_blocks = CachedSparseBlocks.of(dual, item, shared)
     violated, proved = cached_blocks.checked()
     gap = float(cached_blocks.bounds.gap[0])

@@ -32,18 +32,6 @@ class Sparsity(NamedTuple):
 
 
 @njit
-def tail_starts(n_columns: int, offset: IntArray, rows: NDArray[np.int32]) -> IntArray:
-    """(n_1,): first position of each column in a row of the tail."""
-    start = np.empty(n_columns, dtype=np.int64)
-    for j in range(n_columns):
-        t = offset[j + 1]
-        while t > offset[j] and rows[t - 1] >= n_columns:
-            t -= 1
-        start[j] = t
-    return start
-
-
-@njit
 def factor_columns(
     sparsity: Sparsity, diagonal: FloatArray, value: FloatArray, pivot: FloatArray, tail: FloatArray
 ) -> bool:
@@ -183,69 +171,3 @@ def solve_backward(sparsity: Sparsity, value: FloatArray, pivot: FloatArray, X: 
                 X[j, s] -= factor * X[i, s]
         for s in range(c):
             X[j, s] /= pivot[j]
-
-
-@njit
-def backward_error_sums(
-    sparsity: Sparsity, value: FloatArray, pivot: FloatArray, tail: FloatArray
-) -> tuple[FloatArray, IntArray]:
-    """Row sums (n,) of |L| |L'|, and the number of entries (n,) in each row of L, the diagonal included.
-
-    `tail` is the upper triangle of the transposed factor of the tail.
-    """
-    n, offset, rows, _ = sparsity
-    n_columns = offset.shape[0] - 1
-    m = n - n_columns
-    column_sum, row_sum, length = np.zeros(n), np.zeros(n), np.ones(n, dtype=np.int64)
-    for j in range(n_columns):
-        total = pivot[j]
-        for t in range(offset[j], offset[j + 1]):
-            total += abs(value[t])
-            length[rows[t]] += 1
-        column_sum[j] = total
-    for a in range(m):
-        for b in range(a, m):
-            column_sum[n_columns + a] += abs(tail[a, b])
-        length[n_columns + a] += a
-    for j in range(n_columns):
-        row_sum[j] += pivot[j] * column_sum[j]
-        for t in range(offset[j], offset[j + 1]):
-            row_sum[rows[t]] += abs(value[t]) * column_sum[j]
-    for a in range(m):
-        for b in range(a, m):
-            row_sum[n_columns + b] += abs(tail[a, b]) * column_sum[n_columns + a]
-    return row_sum, length
-
-
-@njit
-def scaled_sum(sparsity: Sparsity, inverse: FloatArray, tail: FloatArray, root: FloatArray) -> float:
-    """Sum of ``|W_ij| root_i root_j`` over the off-diagonal entries on the sparsity of the factor, both triangles."""
-    _, offset, rows, _ = sparsity
-    n_columns = offset.shape[0] - 1
-    total = 0.0
-    for j in range(n_columns):
-        part = 0.0
-        for t in range(offset[j], offset[j + 1]):
-            part += abs(inverse[t]) * root[rows[t]]
-        total += part * root[j]
-    for a in range(tail.shape[0]):
-        part = 0.0
-        for b in range(a + 1, tail.shape[0]):
-            part += abs(tail[a, b]) * root[n_columns + b]
-        total += part * root[n_columns + a]
-    return 2.0 * total
-
-
-@njit
-def positions_of(sparsity: Sparsity, i: IntArray, j: IntArray, out: IntArray) -> None:
-    """Position of each entry i > j (in elimination order) with j in a sparse column; -1 if not on the sparsity."""
-    _, offset, rows, _ = sparsity
-    for e in range(i.shape[0]):
-        low, high = offset[j[e]], offset[j[e] + 1]
-        while low < high:
-            middle = (low + high) // 2
-            if rows[middle] < i[e]:
-                low = middle + 1
-            else:
-                high = middle
-        out[e] = low if low < offset[j[e] + 1] and rows[low] == i[e] else -1

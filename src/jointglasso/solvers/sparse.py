@@ -15,18 +15,14 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import GroupSupport
 from jointglasso.blocks.sparse_group import ActiveEntries, SparseGroup
 from jointglasso.duality import EDGE_GAP
-from jointglasso.solvers.base import Report
+from jointglasso.solvers.base import IterativeMethod, Report, run
 from jointglasso.solvers.sparse_check import Examined
 from jointglasso.solvers.sparse_dual import SparseDual
-from jointglasso.solvers.sparse_gradient import ProximalSteps, SparsePoint
-from jointglasso.solvers.sparse_newton import newton_step
+from jointglasso.solvers.sparse_gradient import ProximalState, SparsePoint
 
 #: Estimated gap, relative to the objective, at which all pairs are checked for the first time; factor of the target
 #: between two checks while pairs violate the conditions; target in units of the gap limit.
 _FIRST_CHECK, _NEXT_CHECK, _TARGET = 1e-4, 0.03, 0.3
-
-#: Proximal steps after which a Newton step is tried, if they have not reduced the estimated gap to this fraction.
-_SLOW_STEPS, _SLOW = 10, 0.2
 
 #: Steps on a working set are many, and dense blocks are tried, after this number of steps with more than the second
 #: value of factorisations each, or after the third number of steps.
@@ -56,83 +52,100 @@ class SparseTask:
     """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
 
 
-def descend(
-    point: SparsePoint,
-    target: float,
-    max_iter: int,
-    report: Callable[[SparsePoint, float], bool],
-    *,
-    may_give_up: bool = True,
-) -> tuple[SparsePoint, int, str]:
-    """Steps until the estimated gap is at most `target`: last point, number of steps, stopping reason.
+class LatestDual:
+    """The last point that was checked, with its dual point: a `Best` of `run`."""
 
-    A Newton step is tried after every few proximal steps that together have not reduced the estimate much.
-    """
-    steps, reason = ProximalSteps(point), "max_iter"
-    estimates, n_failed = [steps.gap_estimate], 0
-    while True:
-        if steps.gap_estimate <= target:
-            reason = "tolerance"
-            break
-        if steps.n_iter >= max_iter:
-            break
-        if report(steps.point, steps.objective):
-            reason = "callback"
-            break
-        is_slow = len(estimates) > _SLOW_STEPS and estimates[-1] > _SLOW * estimates[-1 - _SLOW_STEPS]
-        if is_slow:
-            before = steps.gap_estimate
-            n_failed += not (newton_step(steps) and steps.gap_estimate < before)
-            estimates.clear()
+    def __init__(self, task: SparseTask) -> None:
+        self.task, self.report = task, task.report
+        self.point: SparsePoint
+        self.dual: SparseDual | None = None
+
+    @property
+    def objective(self) -> float:
+        return self.point.objective
+
+    @property
+    def gap(self) -> float:
+        return np.inf if self.dual is None else self.dual.gap
+
+    @property
+    def limit(self) -> float:
+        """Limit on the gap, which certifies all edges if the task asks for it."""
+        limit = self.task.limit(self.objective)
+        return min(limit, EDGE_GAP * self.dual.edge_gap) if self.task.prove and self.dual is not None else limit
+
+    @property
+    def solved(self) -> bool:
+        return self.gap <= self.limit
+
+    def update(self, candidate: ProximalState) -> None:
+        """Check all pairs, unless the state was given up."""
+        self.point = candidate.point
+        if candidate.ended != "slow":
+            self.dual = SparseDual.of(candidate.point, to_recheck(candidate.point.group, self.task.deferred))
+
+    def keep(self, candidate: Callable[[], ProximalState]) -> None:
+        """Offer Theta of the current iterate to the checkpoint."""
+        self.task.keep(lambda: candidate().point.support)
+
+
+class WorkingSets(IterativeMethod[ProximalState, ProximalState]):
+    """Proximal steps until the estimated gap reaches a target; after a check another working set and target."""
+
+    def __init__(self, task: SparseTask) -> None:
+        self.task = task
+
+    def init(self, best: LatestDual) -> ProximalState:
+        task, group = self.task, self.task.group
+        diagonal = 1.0 / group.layout.optimal_variance(group.diagonal_penalty)
+        start = GroupSupport(group.i[:0], group.j[:0], np.empty((0, len(group.weights))), diagonal)
+        point = None if task.start is None else point_of(group, task.start, _gradient_at_zero)
+        if point is None:
+            point = point_of(group, start, _gradient_at_zero)
+        if point is None:
+            raise ArithmeticError("the diagonal start is not positive definite")
+        best.point = point
+        first = 0.0 if task.start is not None else _FIRST_CHECK * abs(point.objective)
+        return ProximalState(point, max(first, _TARGET * task.limit(point.objective)))
+
+    def step(self, state: ProximalState) -> ProximalState:
+        state.step()
+        many = state.n_steps >= _TRIAL_STEPS and state.n_trials > _TRIALS * state.n_steps
+        if self.task.may_give_up and not self.gap_check_due(state, 0.0) and (many or state.n_steps >= _MAX_STEPS):
+            state.ended = "slow"
+        return state
+
+    def theta(self, state: ProximalState) -> ProximalState:
+        return state
+
+    def gap_check_due(self, state: ProximalState, limit: float) -> bool:
+        return state.gap_estimate <= state.target
+
+    def refine(self, state: ProximalState, best: LatestDual) -> None:
+        """Another working set, of the support and of the entries that violate the conditions, and the next target."""
+        dual = best.dual
+        if state.ended or dual is None:
+            return
+        if not dual.proved and self.task.may_give_up:
+            state.ended = "slow"
+            return
+        aim = _TARGET * best.limit
+        target = _TARGET * state.target if state.target <= aim else aim
+        if dual.n_violations and state.target > aim:
+            target = max(aim, _NEXT_CHECK * state.target)
+        if target < _ROUNDING_TARGET * abs(dual.point.objective):
+            state.ended = "rounding"
         else:
-            steps.step()
-        estimates.append(steps.gap_estimate)
-        if steps.stuck:
-            reason = "rounding"
-            break
-        many = steps.n_iter >= _TRIAL_STEPS and steps.n_trials > _TRIALS * steps.n_iter
-        if may_give_up and (many or n_failed > 1 or steps.n_iter >= _MAX_STEPS):
-            reason = "slow"
-            break
-    return steps.point, steps.n_iter, reason
+            state.restart(_next_point(dual), target)
 
 
 def solve_sparse(task: SparseTask) -> tuple[SparseDual | None, SparsePoint, int, str]:
     """Dual point (None if given up), last point, number of steps, and stopping reason."""
-    point = _start(task)
-
-    def report(current: SparsePoint, objective: float) -> bool:
-        task.keep(lambda: current.support)
-        return task.report(objective, None)
-
-    n_iter, target = 0, max(_FIRST_CHECK * abs(point.objective), _TARGET * task.limit(point.objective))
-    if task.start is not None:
-        target = _TARGET * task.limit(point.objective)
-    while True:
-        point, steps, reason = descend(point, target, task.max_iter - n_iter, report, may_give_up=task.may_give_up)
-        n_iter += steps
-        if reason == "slow":
-            return None, point, n_iter, reason
-        dual = SparseDual.of(point, to_recheck(point.group, task.deferred))
-        if not dual.proved and task.may_give_up:
-            return None, point, n_iter, "slow"
-        objective, gap = point.objective, dual.gap
-        limit = min(task.limit(objective), EDGE_GAP * dual.edge_gap if task.prove else np.inf)
-        stopped = task.report(objective, gap)
-        if gap <= limit:
-            return dual, point, n_iter, "tolerance"
-        if reason != "tolerance" or stopped or n_iter >= task.max_iter:
-            why = "callback" if stopped else reason if reason != "tolerance" else "max_iter"
-            return dual, point, n_iter, "tolerance" if gap <= task.limit(objective) else why
-        if dual.n_violations and target > _TARGET * limit:
-            target = max(_TARGET * limit, _NEXT_CHECK * target)
-        elif target > _TARGET * limit:
-            target = _TARGET * limit
-        else:
-            target *= _TARGET
-        if target < _ROUNDING_TARGET * abs(objective):
-            return dual, point, n_iter, "tolerance" if gap <= task.limit(objective) else "rounding"
-        point = _next_point(dual)
+    best = LatestDual(task)
+    n_iter, reason = run(WorkingSets(task), best, task.max_iter)
+    if reason == "slow":
+        return None, best.point, n_iter, reason
+    return best.dual, best.point, n_iter, "tolerance" if best.gap <= task.limit(best.objective) else reason
 
 
 def to_recheck(group: SparseGroup, deferred: tuple[IntArray, IntArray]) -> BoolArray:
@@ -144,67 +157,48 @@ def to_recheck(group: SparseGroup, deferred: tuple[IntArray, IntArray]) -> BoolA
     return marked[:-1]
 
 
-def _start(task: SparseTask) -> SparsePoint:
-    """Working set of the pairs outside the dual ball and of the support of the start, at the start or a diagonal."""
-    group = task.group
-    diagonal = 1.0 / group.layout.optimal_variance(group.diagonal_penalty)
-    if task.start is not None:
-        nonzero = (task.start.value != 0.0).any(axis=1)
-        group = group.with_pairs(task.start.i[nonzero], task.start.j[nonzero])
-    zeros = np.zeros(group.in_block.shape)
-    active = group.activated(zeros, -group.weights * group.S, group.in_block)
-    if task.start is not None:
-        rows = _rows(group, task.start)
-        active |= group.activated(rows, zeros, group.in_block)
-        point = SparsePoint.of(ActiveEntries(group, active), rows[active], task.start.diagonal)
-        if point is not None:
-            return point
-    working_set = ActiveEntries(group, active)
-    point = SparsePoint.of(working_set, np.zeros(int(active.sum())), diagonal)
-    if point is None:
-        raise ArithmeticError("the diagonal start is not positive definite")
-    return point
+def point_of(
+    group: SparseGroup, support: GroupSupport, gradient: Callable[[SparseGroup], FloatArray] | None = None
+) -> SparsePoint | None:
+    """The point of a given Theta, None if it is not positive definite, on its support and entries that would move.
+
+    `gradient` returns the negative gradient (P, K) at the candidates of a group.
+    """
+    nonzero = (support.value != 0.0).any(axis=1)
+    larger = group.with_pairs(support.i[nonzero], support.j[nonzero])
+    rows = np.zeros((len(larger.i) + 1, larger.in_block.shape[1]))
+    rows[larger.find(support.i, support.j)] = support.value
+    rows = rows[:-1] * larger.in_block
+    g = np.zeros(rows.shape) if gradient is None else gradient(larger)
+    active = larger.activated(rows, g, larger.in_block)
+    return SparsePoint.of(ActiveEntries(larger, active), rows[active], support.diagonal)
+
+
+def _gradient_at_zero(group: SparseGroup) -> FloatArray:
+    return np.asarray(-group.weights * group.S)
 
 
 def _next_point(dual: SparseDual) -> SparsePoint:
     """The point on a working set of its support and of the entries that violate the conditions."""
-    support, group, listed = dual.point.support, dual.point.group, _strongest(dual)
-    larger = group.with_pairs(listed.i, listed.j)
-    place = larger.find(group.i, group.j)
-    theta, g = np.zeros(larger.in_block.shape), np.zeros(larger.in_block.shape)
-    for part, index in ((dual.candidates, place), (listed, larger.find(listed.i, listed.j))):
-        theta[index] = part.theta
-        g[index] = np.where(part.in_block, group.weights * (part.W - part.S), 0.0)
-    active = larger.activated(theta, g, larger.in_block)
-    working_set = ActiveEntries(larger, active)
-    point = SparsePoint.of(working_set, working_set.theta_of(support), dual.point.diagonal)
+    listed = _strongest(dual)
+
+    def gradient(group: SparseGroup) -> FloatArray:
+        g = np.zeros(group.in_block.shape)
+        for part in (dual.candidates, listed):
+            g[group.find(part.i, part.j)] = part.gradient(group.weights)
+        return g
+
+    point = point_of(dual.point.group.with_pairs(listed.i, listed.j), dual.point.support, gradient)
     if point is None:
         raise ArithmeticError("Theta is not positive definite on another working set")
     return point
 
 
 def _strongest(dual: SparseDual) -> Examined:
-    """Listed pairs that violate the conditions most, relative to their curvature: a few for each variable."""
+    """Listed pairs that violate the conditions most: a few for each variable."""
     part, group = dual.listed, dual.point.group
     cap = _NEW_PAIRS * len(group.layout.variables)
     if len(part.i) <= cap:
         return part
-    violation = ((part.u - group.weights * (part.W - part.S)) ** 2 * part.in_block).sum(axis=1)
-    strongest = np.argpartition(-violation, cap)[:cap]
-    return part.take(np.sort(strongest))
-
-
-def point_of(group: SparseGroup, support: GroupSupport) -> SparsePoint | None:
-    """The point of a given Theta; None if it is not positive definite."""
-    nonzero = (support.value != 0.0).any(axis=1)
-    larger = group.with_pairs(support.i[nonzero], support.j[nonzero])
-    rows = _rows(larger, support)
-    active = larger.activated(rows, np.zeros(rows.shape), larger.in_block)
-    return SparsePoint.of(ActiveEntries(larger, active), rows[active], support.diagonal)
-
-
-def _rows(group: SparseGroup, support: GroupSupport) -> FloatArray:
-    """(P, K): Theta at the candidates, zero where `support` does not have them or outside the blocks."""
-    rows = np.zeros((len(group.i) + 1, group.in_block.shape[1]))
-    rows[group.find(support.i, support.j)] = support.value
-    return rows[:-1] * group.in_block
+    violation = ((part.u - part.gradient(group.weights)) ** 2).sum(axis=1)
+    return part.take(np.sort(np.argpartition(-violation, cap)[:cap]))

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import entries_in_classes
 from jointglasso.blocks.sparse_group import LISTED_SLACK
@@ -25,12 +24,12 @@ from jointglasso.solvers.sparse_gradient import SparsePoint
 
 _UNIT = np.finfo(np.float64).eps / 2.0
 
-#: Columns of W solved for at a time; relative accuracy to which unresolved entries are computed; listed pairs aimed at
-#: in one pass over the columns, and pairs examined at a time.
-_COLUMNS, _TIGHT, _LISTED, _EXAMINED = 32, 1e-9, 500_000, 1_000_000
+#: Columns of W solved for at a time; listed pairs aimed at in one pass over the columns, and pairs examined at a time.
+_COLUMNS, _LISTED, _EXAMINED = 32, 500_000, 1_000_000
 
-#: Fraction of the slack to which a column of W is computed; largest relative error of W that is accepted.
-_COLUMN_SLACK, _MAX_ERROR = 0.02, 0.05
+#: Fractions of the slack to which columns of W are computed, at first and where that leaves a doubt; largest relative
+#: error of W that is accepted on the sparsity.
+_COLUMN_SLACK, _ENTRY_SLACK, _MAX_ERROR = 0.02, 2e-11, 0.05
 
 #: Steps of the power method for the least eigenvalue of Theta.
 _POWER_STEPS = 30
@@ -42,7 +41,7 @@ _FRACTIONS = (0.9, 0.7, 0.5, 0.3, 0.1, 0.01, 1e-4)
 class ClassInverse:
     """W of one class with error bounds: on the sparsity of the factor, by local relaxation, or solved for."""
 
-    def __init__(self, point: SparsePoint, k: int, tolerance: float) -> None:
+    def __init__(self, point: SparsePoint, k: int) -> None:
         from jointglasso.kernels.sparse_columns import LocalSearch
 
         working_set, self.inverse = point.working_set, point.inverses[k]
@@ -52,7 +51,8 @@ class ClassInverse:
         sparsity = self.inverse.factor.sparsity
         column_work = 4.0 * len(sparsity.rows) + 2.0 * sparsity.n_tail**2
         degree = 1.0 + len(self.matrix.other) / max(1, len(self.matrix.diagonal))
-        self.search = LocalSearch(self.mu, tolerance, int(column_work / (4.0 * degree)) + 1000)
+        self.slack = point.group.slack / point.group.weights[k]
+        self.search = LocalSearch(self.mu, _COLUMN_SLACK * self.slack, int(column_work / (4.0 * degree)) + 1000)
 
     @cached_property
     def error(self) -> tuple[float, float]:
@@ -90,8 +90,11 @@ class ClassInverse:
         rounding = 1.1 * chain * _UNIT * float(abs(self.theta).sum(axis=1).max()) * np.sqrt((X * X).sum(axis=0))
         return X, (np.sqrt((residual * residual).sum(axis=0)) * (1.0 + 1e-9) + rounding) / self.mu
 
-    def values(self, i: IntArray, j: IntArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
-        """W at pairs of variables, with bounds on the errors; 0 for entries on the sparsity of the factor (`error`)."""
+    def values(self, i: IntArray, j: IntArray, accuracy: float) -> tuple[FloatArray, FloatArray]:
+        """W at pairs of variables, with bounds on the errors; 0 for entries on the sparsity of the factor.
+
+        The error of those is `error`.
+        """
         from jointglasso.kernels.sparse_columns import entries_of_inverse
 
         value, known = self.inverse.at(i, j)
@@ -102,7 +105,8 @@ class ClassInverse:
             return value, error
         order = rest[np.argsort(j[rest], kind="stable")]
         near, bound = np.empty(len(order)), np.empty(len(order))
-        entries_of_inverse(i[order], j[order], self.matrix, self.search._replace(tolerance=tolerance), near, bound)
+        search = self.search._replace(tolerance=accuracy * self.slack)
+        entries_of_inverse(i[order], j[order], self.matrix, search, near, bound)
         value[order], error[order] = near, bound
         failed = order[~np.isfinite(bound)]
         for columns in _pieces(np.unique(j[failed]), _COLUMNS):
@@ -112,10 +116,11 @@ class ClassInverse:
             value[here], error[here] = X[i[here], column], bounds[column]
         return value, error
 
-    def large(self, columns: IntArray, limit: float) -> tuple[IntArray, IntArray]:
-        """Entries of columns, rows above columns, that may exceed `limit` in size."""
+    def large(self, columns: IntArray) -> tuple[IntArray, IntArray]:
+        """Entries of columns, rows above columns, that may exceed the fraction of the slack for listing."""
         from jointglasso.kernels.sparse_columns import list_large_entries
 
+        limit = LISTED_SLACK * self.slack
         row, column, failed = list_large_entries(columns, self.matrix, self.search, limit)
         rows, found = [row], [column]
         for piece in _pieces(failed, _COLUMNS):
@@ -181,6 +186,10 @@ class Examined:
     margin: FloatArray
     """(P,): bound on the change of the entries of w W that keeps a pair of zeros inside the dual ball."""
 
+    def gradient(self, weights: FloatArray) -> FloatArray:
+        """(P, K): negative gradients w (W - S)."""
+        return np.where(self.in_block, weights * (self.W - self.S), 0.0)
+
     def take(self, index: Any) -> Examined:
         return Examined(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
 
@@ -195,8 +204,7 @@ class PairCheck:
     def __init__(self, point: SparsePoint) -> None:
         self.point, self.group = point, point.group
         self.box = self.group.penalty.box_radius(self.group.layout.n_classes)
-        self.tolerance = {k: _COLUMN_SLACK * self.group.slack / self.group.weights[k] for k in self.group.classes}
-        found = self.group.map_classes(lambda k: ClassInverse(point, k, self.tolerance[k]))
+        found = self.group.map_classes(lambda k: ClassInverse(point, k))
         self.inverses = dict(zip(self.group.classes, found, strict=True))
         layout = self.group.layout
         self.root_error = np.zeros((layout.n_classes, len(layout.variables)))
@@ -223,48 +231,36 @@ class PairCheck:
         self, i: IntArray, j: IntArray, in_block: BoolArray, theta: FloatArray, S: FloatArray, must_know: BoolArray,
     ) -> Examined:  # fmt: skip
         """Subgradients of pairs; entries of W that leave a doubt are computed more accurately."""
-        penalty = self.group.penalty
-        W, error = np.zeros(in_block.shape), np.zeros(in_block.shape)
-        self._fill(W, error, i, j, in_block, 1.0)
+        W, error = self._inverse(i, j, in_block, _COLUMN_SLACK)
         rounding = (self.root_error[:, i] * self.root_error[:, j]).T
         g, inside, free, margin = self._decide(in_block, theta, S, W, error + rounding)
-        unresolved = ((error > 0.0) & in_block & ~free & ~inside[:, None]).any(axis=1)
-        unresolved |= must_know & (error > 0.0).any(axis=1)
-        index = np.flatnonzero(unresolved)
+        unresolved = (error > 0.0) & (must_know[:, None] | (~free & ~inside[:, None]))
+        index = np.flatnonzero(unresolved.any(axis=1))
         if len(index):
-            fine_W, fine_error = W[index], error[index]
-            self._fill(fine_W, fine_error, i[index], j[index], in_block[index] & (fine_error > 0.0), _TIGHT)
-            W[index], error[index] = fine_W, fine_error
+            W[index], error[index] = self._inverse(i[index], j[index], in_block[index], _ENTRY_SLACK)
             g, inside, free, margin = self._decide(in_block, theta, S, W, error + rounding)
-        u = g.copy()
-        rest = np.flatnonzero(~inside)
-        entries = entries_in_classes(penalty, in_block[rest])
-        nearest = np.zeros((len(rest), in_block.shape[1]))
-        nearest[in_block[rest]] = penalty.nearest_subgradient(
-            theta[rest][in_block[rest]], g[rest][in_block[rest]], entries
-        )
+        u, rest = g.copy(), np.flatnonzero(~inside)
+        mask = in_block[rest]
+        nearest = np.zeros(mask.shape)
+        entries = entries_in_classes(self.group.penalty, mask)
+        nearest[mask] = self.group.penalty.nearest_subgradient(theta[rest][mask], g[rest][mask], entries)
         u[rest] = nearest
         uncertain = (error + rounding > 0.0) & ~free & ~inside[:, None]
         charged = in_block & ((u != g) | uncertain | must_know[:, None])
         return Examined(i, j, in_block, theta, S, W, error, u, charged, inside, margin)
 
-    def _fill(
-        self, W: FloatArray, error: FloatArray, i: IntArray, j: IntArray, wanted: BoolArray, accuracy: float
-    ) -> None:
-        """Entries of W at the entries `wanted` (P, K) of pairs, and bounds on their errors."""
+    def _inverse(self, i: IntArray, j: IntArray, in_block: BoolArray, accuracy: float) -> tuple[FloatArray, FloatArray]:
+        """(P, K), (P, K): W at pairs inside the blocks, and bounds on its errors; zero elsewhere."""
         group, member_of = self.group, self.group.layout.member_of
+        W, error, by_row = np.zeros(in_block.shape), np.zeros(in_block.shape), np.argsort(i, kind="stable")
 
-        def one(piece: tuple[int, IntArray]) -> None:
+        def fill(piece: tuple[int, IntArray]) -> None:
             k, pairs = piece
             row, column = group.slot[member_of[k, j[pairs]]], group.slot[member_of[k, i[pairs]]]
-            W[pairs, k], error[pairs, k] = self.inverses[k].values(row, column, accuracy * self.tolerance[k])
+            W[pairs, k], error[pairs, k] = self.inverses[k].values(row, column, accuracy)
 
-        pieces = []
-        for k in group.classes:
-            pairs = np.flatnonzero(wanted[:, k])
-            pairs = pairs[np.argsort(i[pairs], kind="stable")]
-            pieces += [(k, part) for part in np.array_split(pairs, group.n_threads) if len(part)]
-        Workers(group.n_threads).map(one, pieces)
+        group.map_pieces(fill, [(k, by_row[in_block[by_row, k]]) for k in group.classes], group.n_threads)
+        return W, error
 
     def _decide(
         self, in_block: BoolArray, theta: FloatArray, S: FloatArray, W: FloatArray, error: FloatArray
@@ -335,15 +331,11 @@ class PairCheck:
 
         def one(piece: tuple[int, IntArray]) -> IntArray:
             k, members = piece
-            limit = LISTED_SLACK * group.slack / group.weights[k]
-            row, column = self.inverses[k].large(group.slot[members], limit)
+            row, column = self.inverses[k].large(group.slot[members])
             variable = group.layout.local[group.members_of[k]]
             return variable[column] * n + variable[row]
 
-        pieces = []
-        for k in group.classes:
-            members = group.layout.member_of[k, first:last]
-            members = members[members >= 0]
-            pieces += [(k, part) for part in np.array_split(members, 4 * group.n_threads) if len(part)]
-        key = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *Workers(group.n_threads).map(one, pieces)]))
+        members = group.layout.member_of[:, first:last]
+        of_class = [(k, members[k][members[k] >= 0]) for k in group.classes]
+        key = np.unique(np.concatenate([self.group.i[:0], *group.map_pieces(one, of_class, 4 * group.n_threads)]))
         return key // n, key % n

@@ -71,11 +71,10 @@ class SparseDual:
     @property
     def n_violations(self) -> int:
         """Number of pairs outside the working set with R != 0."""
-        n, active = 0, self.point.working_set.active
-        for part, inside in ((self.candidates, active), (self.listed, np.zeros(self.listed.charged.shape, dtype=bool))):
-            moved = part.u != np.where(part.in_block, self.point.group.weights * (part.W - part.S), 0.0)
-            n += int((moved & ~inside).any(axis=1).sum())
-        return n
+        weights, active = self.point.group.weights, self.point.working_set.active
+        listed = (self.listed.u != self.listed.gradient(weights)).any(axis=1)
+        outside = (self.candidates.u != self.candidates.gradient(weights)) & ~active
+        return int(listed.sum() + outside.any(axis=1).sum())
 
     @cached_property
     def _gaps(self) -> dict[int, tuple[float, float, float]]:

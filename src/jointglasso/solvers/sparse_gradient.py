@@ -17,6 +17,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.blocks.big_group import GroupSupport
 from jointglasso.blocks.sparse_factor import SparseFactor, SparseInverse
 from jointglasso.blocks.sparse_group import ActiveEntries, SparseGroup
+from jointglasso.solvers.base import State
 
 #: Limits of the step length; number of objectives of which the largest must fall, and by which fraction of the model.
 _STEPS, _MEMORY, _DECREASE = (0.05, 20.0), 5, 1e-4
@@ -76,22 +77,25 @@ class SparsePoint:
         return float(terms.sum()) + penalties
 
 
-class ProximalSteps:
-    """Iterates of the proximal gradient on one working set, from a point with inverses."""
+class ProximalState(State):
+    """Iterate on a working set: a point with inverses, its negative gradient g, the metric h, and the step length."""
 
-    def __init__(self, point: SparsePoint) -> None:
-        self.point, self.alpha = point.inverted(), 1.0
-        self.objectives = [point.objective]
-        self.n_iter, self.n_trials, self.stuck = 0, 0, False
-        self._update()
+    def __init__(self, point: SparsePoint, target: float) -> None:
+        super().__init__()
+        self.restart(point, target)
 
-    @property
-    def objective(self) -> float:
-        return self.objectives[-1]
+    def restart(self, point: SparsePoint, target: float) -> None:
+        """Start at a point on any working set; all pairs are checked once the estimated gap is at most `target`."""
+        self.target, self.alpha, self.objectives = target, 1.0, list[float]()
+        self.n_steps, self.n_trials = 0, 0
+        self._enter(point)
 
-    def _update(self) -> None:
-        """Gradient, metric and distance from optimality at the current point."""
-        point, entries, group = self.point, self.point.working_set, self.point.group
+    def _enter(self, point: SparsePoint) -> None:
+        """Continue from another point of the working set."""
+        self.point = point = point.inverted()
+        self.objective = point.objective
+        self.objectives.append(self.objective)
+        entries, group = point.working_set, point.group
         W, variance = entries.gather(point.inverses)
         row, column = entries.members
         weight = group.weights[group.member_class]
@@ -100,46 +104,41 @@ class ProximalSteps:
         self.g = entries.weight * (W - entries.S)
         self.g_diagonal = weight * (variance - group.diagonal) - group.diagonal_penalty
         u = group.penalty.nearest_subgradient(point.theta, self.g, entries.entries)
-        #: Duality gap to second order in the metric of the diagonal.
+        #: Duality gap to second order in the metric.
         self.gap_estimate = float(
             ((u - self.g) ** 2 / self.h).sum() + 0.5 * (self.g_diagonal**2 / self.h_diagonal).sum()
         )
 
-    def _trial(self, alpha: float) -> tuple[SparsePoint | None, float]:
-        """The point of step length alpha, if definite, and the squared length of the step."""
-        point, entries = self.point, self.point.working_set
-        curvature = self.h / alpha
+    def _trial(self) -> tuple[SparsePoint | None, float]:
+        """The point after a step, if definite, and the squared length of the step in the metric."""
+        point, curvature = self.point, self.h / self.alpha
+        entries = point.working_set
         theta = point.group.penalty.update(curvature, curvature * point.theta + self.g, entries.entries)
-        diagonal = point.diagonal + alpha * self.g_diagonal / self.h_diagonal
-        length = 2.0 * float((self.h * (theta - point.theta) ** 2).sum())
-        length += float((self.h_diagonal * (diagonal - point.diagonal) ** 2).sum())
+        diagonal = point.diagonal + self.alpha * self.g_diagonal / self.h_diagonal
         self.n_trials += 1
-        return SparsePoint.of(entries, theta, diagonal), length
-
-    def move_to(self, point: SparsePoint) -> None:
-        """Continue from another point of the working set."""
-        self.n_iter += 1
-        self.objectives.append(point.objective)
-        self.point = point.inverted()
-        self._update()
+        trial = SparsePoint.of(entries, theta, diagonal)
+        return trial, _sums(self.h * (theta - point.theta) ** 2, self.h_diagonal * (diagonal - point.diagonal) ** 2)
 
     def step(self) -> None:
-        """One accepted step; `stuck` if none decreases the objective."""
-        before, g, g_diagonal = self.point, self.g, self.g_diagonal
+        """One accepted step; ends with "rounding" if none decreases the objective."""
         reference = max(self.objectives[-_MEMORY:])
         reference += _ROUNDING * abs(reference)
         for _ in range(_HALVINGS):
-            trial, length = self._trial(self.alpha)
+            trial, length = self._trial()
             if trial is not None and trial.objective <= reference - _DECREASE * length / self.alpha:
                 break
             self.alpha *= 0.5
         else:
-            self.stuck = True
+            self.ended = "rounding"
             return
-        h, h_diagonal = self.h, self.h_diagonal
-        self.move_to(trial)
-        move, move_diagonal = trial.theta - before.theta, trial.diagonal - before.diagonal
-        length = 2.0 * float((h * move * move).sum()) + float((h_diagonal * move_diagonal**2).sum())
-        change = 2.0 * float((move * (g - self.g)).sum())
-        change += float((move_diagonal * (g_diagonal - self.g_diagonal)).sum())
+        before, g, g_diagonal = self.point, self.g, self.g_diagonal
+        self._enter(trial)
+        self.n_iter, self.n_steps = self.n_iter + 1, self.n_steps + 1
+        moved, moved_diagonal = trial.theta - before.theta, trial.diagonal - before.diagonal
+        change = _sums(moved * (g - self.g), moved_diagonal * (g_diagonal - self.g_diagonal))
         self.alpha = float(np.clip(length / change if change > 0.0 else _STEPS[1], *_STEPS))
+
+
+def _sums(of_entries: FloatArray, of_diagonal: FloatArray) -> float:
+    """Sum over a symmetric matrix, given by its entries above the diagonal and its diagonal."""
+    return 2.0 * float(of_entries.sum()) + float(of_diagonal.sum())

@@ -9,11 +9,10 @@ from jointglasso.blocks.sparse_group import LISTED_SLACK, ActiveEntries, SparseG
 from jointglasso.problem import make_problem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import scan_pairs, scan_slack
-from jointglasso.solvers.sparse import SparseTask, descend, solve_sparse
+from jointglasso.solvers.sparse import SparseTask, solve_sparse
 from jointglasso.solvers.sparse_check import PairCheck
 from jointglasso.solvers.sparse_dual import SparseDual, spectral_bounds
-from jointglasso.solvers.sparse_gradient import ProximalSteps, SparsePoint
-from jointglasso.solvers.sparse_newton import SparseFace, newton_step
+from jointglasso.solvers.sparse_gradient import ProximalState, SparsePoint
 from tests.helpers.sparse_designs import grid_edges, markov_field
 
 
@@ -49,6 +48,15 @@ def start(group, active=None):
     return SparsePoint.of(working_set, np.zeros(int(active.sum())), diagonal)
 
 
+def descend(point, target):
+    """Proximal steps until the estimated gap is at most `target`."""
+    state = ProximalState(point, target)
+    while state.gap_estimate > target:
+        state.step()
+        assert not state.ended and state.n_iter < 500
+    return state.point
+
+
 def nothing(group):
     return np.zeros(len(group.i), dtype=bool)
 
@@ -66,12 +74,12 @@ def test_the_gap_covers_the_distance_to_the_optimum(grid, stage, without_a_pair)
     group, optimum = grid
     point = start(group)
     if without_a_pair:
-        point, *_ = descend(point, 1e-6 * optimum, 500, lambda *news: False)
+        point = descend(point, 1e-6 * optimum)
         strongest = point.working_set.pair[np.argmax(np.abs(point.theta))]
         active = point.working_set.active.copy()
         active[strongest] = False
         point = start(group, active)
-    point, *_ = descend(point, stage * optimum, 500, lambda *news: False)
+    point = descend(point, stage * optimum)
     dual = SparseDual.of(point, nothing(group))
     excess = point.objective - optimum
     assert excess <= dual.gap
@@ -84,7 +92,7 @@ def test_the_gap_covers_the_distance_to_the_optimum(grid, stage, without_a_pair)
 
 def test_bounds_on_single_numbers(grid):
     group, optimum = grid
-    point, *_ = descend(start(group), 1e-5 * optimum, 500, lambda *news: False)
+    point = descend(start(group), 1e-5 * optimum)
     check = PairCheck(point)
     Theta = check.inverses[0].theta.toarray()
     W, least = np.linalg.inv(Theta), float(np.linalg.eigvalsh(Theta)[0])
@@ -124,7 +132,7 @@ def test_all_columns_by_the_factor_give_the_same_certificate(grid, monkeypatch):
     from jointglasso.solvers import sparse_check
 
     group, optimum = grid
-    point, *_ = descend(start(group), 1e-6 * optimum, 500, lambda *news: False)
+    point = descend(start(group), 1e-6 * optimum)
     local = SparseDual.of(point, nothing(group))
 
     class Impatient(sparse_check.ClassInverse):
@@ -137,25 +145,6 @@ def test_all_columns_by_the_factor_give_the_same_certificate(grid, monkeypatch):
     assert streamed.gap == pytest.approx(local.gap, rel=1e-6)
     assert streamed.n_violations == local.n_violations
     assert streamed.n_absent(streamed.gap) == pytest.approx(local.n_absent(local.gap), abs=20)
-
-
-def test_newton_steps_reach_the_optimum_of_their_face(grid):
-    group, optimum = grid
-    point, *_ = descend(start(group), 1e-5 * optimum, 500, lambda *news: False)
-    steps = ProximalSteps(point)
-
-    def distance():
-        face = SparseFace(steps)
-        gradient = face.gradient(np.zeros(face.n + len(steps.point.diagonal)))
-        return float(gradient @ (gradient / face.metric))
-
-    first = distance()
-    objective = steps.objective
-    assert newton_step(steps) and steps.objective < objective
-    assert distance() < 0.3 * first
-    for _ in range(3):
-        newton_step(steps)
-    assert distance() < 1e-4 * first
 
 
 def test_a_point_far_from_the_optimum_has_no_finite_gap_but_is_improved(grid):
