@@ -486,6 +486,7 @@ def check(problem: Problem, rng: np.random.Generator, n_ways: int, sparse: bool 
     """Solve one problem in several ways and compare; with `sparse`, all but the first in sparse storage."""
     tally, found = Tally(problems=1), []
     for number, way in enumerate(ways(rng, n_ways)):
+        way |= {"solver": "auto"} if sparse else {}  # others have no sparse storage
         options = {name: value for name, value in way.items() if name != "out_of_core"}
         constants = SPARSE if sparse and number else OUT_OF_CORE if "out_of_core" in way else []
         try:

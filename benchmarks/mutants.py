@@ -726,11 +726,11 @@ FURTHER = (
         TIED,
     ),
     Mutant(
-        "half of the curvature of the Laplacian",
+        "half of the pull of the neighbours",
         LAPLACIAN,
-        "laplacian = 2.0 * self.lambda2 * (np.diag",
-        "laplacian = self.lambda2 * (np.diag",
-        ("tests/product/test_fused_face.py", "tests/exactness/test_fused.py", "tests/unit/kernels/test_fused_pairs.py"),
+        "pull = 2.0 * self.lambda2 * self.graph",
+        "pull = self.lambda2 * self.graph",
+        ("tests/exactness/test_recheck.py", "tests/exactness/test_fused.py", "tests/unit/kernels/test_fused_pairs.py"),
     ),
     Mutant(
         "the Laplacian joins no component",

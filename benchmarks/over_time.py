@@ -1,10 +1,12 @@
 """How often the steps of a time-varying network are right, on data whose changes are known.
 
     python benchmarks/over_time.py --repetitions 5
+    python benchmarks/over_time.py noise --repetitions 50
 
 A chain of 16 variables with partial correlation 0.4 keeps its edges all the time; with a jump, a part of them changes
 place in the middle. Told are, for penalties chosen by the joint extended BIC and a run on average: false changes, at
-steps where nothing happens; changes at the steps that lead across the jump, and how many there are.
+steps where nothing happens; changes at the steps that lead across the jump, and how many there are. "noise": edges in
+windows of independent variables, where each is false.
 """
 
 from __future__ import annotations
@@ -64,11 +66,34 @@ def one_run(jump: bool, overlap: float, windows: int, seed: int) -> tuple[int, i
     return false, found, there, float(np.corrcoef(t, g)[0, 1]) if g.any() else 0.0, seconds
 
 
+def noise(repetitions: int) -> None:
+    """Print false edges of independent variables: Gaussian, with t3 tails, and of variance that changes over time."""
+    print("| data | association | data sets | with an edge (s.e.) | edges a window (s.e.) |")
+    for margins in ("Gaussian", "t3 tails", "changing variance"):
+        for association in ("pearson", "nonparanormal"):
+            counts = []
+            for seed in range(repetitions):
+                rng = np.random.default_rng(seed)
+                X = rng.standard_t(3, size=(360, 15)) if margins == "t3 tails" else rng.normal(size=(360, 15))
+                if margins == "changing variance":
+                    X *= np.exp(np.sin(np.arange(len(X)) / 40))[:, None]
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    model = jgl.TimeVaryingGraphicalLasso(windows=6, association=association).fit(X)
+                counts.append(np.mean(model.networks_.n_edges))
+            columns = [np.array(counts) > 0, np.array(counts)]
+            cells = [f"{x.mean():.2f} ({x.std(ddof=1) / len(x) ** 0.5:.2f})" for x in columns]
+            print(f"| {margins} | {association} | {len(counts)} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Print a line for each design."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", nargs="?", choices=["changes", "noise"], default="changes")
     parser.add_argument("--repetitions", type=int, default=5)
     given = parser.parse_args()
+    if given.what == "noise":
+        return noise(given.repetitions)
     print("jump  overlap  windows  false changes  changes found  there are  MCC of the edges  seconds")
     for jump in (False, True):
         for overlap, windows in ((0.0, 8), (0.5, 8)):
@@ -76,6 +101,7 @@ def main() -> None:
             false, found, there, mcc, seconds = runs.mean(axis=0)
             counts = f"{false:14.1f} {found:14.1f} {there:10.1f}"
             print(f"{jump!s:5} {overlap:7.1f} {windows:8} {counts} {mcc:17.2f} {seconds:8.1f}")
+    return None
 
 
 if __name__ == "__main__":

@@ -10,10 +10,14 @@ with one of these coupling terms R, b_kl >= 0 being the edge weights of a graph 
 
     "group"       R(t) = ( sum_k t_k^2 )^(1/2)                edges appear in the same classes
     "maximum"     R(t) = max_k |t_k|                          the same, and entries below the largest one cost nothing
+    "common"      R(t) = min_c |c| + sum_k |t_k - c|, see below: a network that all classes share, and one of each class
     "fused"       R(t) = sum_{k<l} |t_k - t_l|                edges are the same in many classes: all b_kl = 1
     "chain"       R(t) = sum_k |t_k - t_{k+1}|                the same, from each class to the next: time points
     "graph"       R(t) = sum_{k<l} b_kl |t_k - t_l|           the same, between neighbours in any graph
     "laplacian"   R(t) = sum_{k<l} b_kl (t_k - t_l)^2         edges differ a little between neighbours
+
+For "common" the penalty of a pair, both terms together, is ``min_c rho |c| + gamma sum_k |t_k - c|`` with ``gamma =
+lambda1 + lambda2`` and ``rho = K lambda1 + lambda2`` (Hara and Washio 2013).
 
 With pair weights v_ij >= 0, i != j, the penalty terms of pair ij are multiplied by v_ij; an infinite weight forbids the
 pair, which is then zero in all classes. The diagonal is not affected.

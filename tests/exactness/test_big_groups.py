@@ -146,14 +146,19 @@ def test_dynamic_cuts_are_checked_and_merged(monkeypatch):
         assert found.objective == pytest.approx(exact.objective, abs=found.certificate.gap + exact.certificate.gap)
 
 
-def test_a_pair_that_fails_the_check_is_merged_only_where_the_gap_asks_for_it(monkeypatch, small_is_big):
-    """One more round would double the time of a big group; the pair counts in the gap until then."""
+def merged_in_a_second_round():
+    """Samples and penalties whose dynamic partition is merged once."""
     rng = np.random.default_rng(14)
     p, n, f = rng.integers(12, 50), rng.integers(15, 60), rng.integers(2, 6)
     shared, scales = rng.standard_normal((n, f)), rng.uniform(0.1, 2, 3) * rng.uniform(0.3, 1)
     X = [shared @ rng.standard_normal((f, p)) * scale + rng.standard_normal((n, p)) for scale in scales]
-    S = jgl.SampleCovariance(X)
     lambdas = np.array([rng.uniform(0.1, 0.5), rng.uniform(0.01, 0.5)]) * np.mean([x.var(axis=0).mean() for x in X])
+    return jgl.SampleCovariance(X), lambdas
+
+
+def test_a_pair_that_fails_the_check_is_merged_only_where_the_gap_asks_for_it(monkeypatch, small_is_big):
+    """One more round would double the time of a big group; the pair counts in the gap until then."""
+    S, lambdas = merged_in_a_second_round()
     rounds, run = [], execute.GroupRunner.run
     monkeypatch.setattr(execute.GroupRunner, "run", lambda runner: rounds.append(runner) or run(runner))
     exact = jgl.solve(S, *lambdas, screening="none", tol=1e-10)
@@ -164,16 +169,6 @@ def test_a_pair_that_fails_the_check_is_merged_only_where_the_gap_asks_for_it(mo
         assert exact.objective - exact.certificate.gap <= found.objective <= exact.objective + found.certificate.gap
         for Theta, other in zip(found.certified, exact.precision, strict=True):
             assert ((Theta != 0).toarray() <= (other != 0).toarray()).all()
-
-
-def merged_in_a_second_round():
-    """Samples and penalties whose dynamic partition is merged once."""
-    rng = np.random.default_rng(14)
-    p, n, f = rng.integers(12, 50), rng.integers(15, 60), rng.integers(2, 6)
-    shared, scales = rng.standard_normal((n, f)), rng.uniform(0.1, 2, 3) * rng.uniform(0.3, 1)
-    X = [shared @ rng.standard_normal((f, p)) * scale + rng.standard_normal((n, p)) for scale in scales]
-    lambdas = np.array([rng.uniform(0.1, 0.5), rng.uniform(0.01, 0.5)]) * np.mean([x.var(axis=0).mean() for x in X])
-    return jgl.SampleCovariance(X), lambdas
 
 
 def test_another_round_does_not_start_over(monkeypatch, small_is_big):

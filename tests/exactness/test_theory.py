@@ -11,7 +11,7 @@ import pytest
 from scipy import linalg
 
 import jointglasso as jgl
-from jointglasso.duality import gap_radii, precision_radius
+from jointglasso.duality import gap_radii, gap_to_certify, precision_radius
 
 # --- certificate: radii (Theorem C3) ---------------------------------------------------------------------------------
 
@@ -47,6 +47,15 @@ def test_radius_holds_and_is_attained():
     gap = divergence(Theta, optimal)
     assert float(precision_radius(np.array([gap]), np.ones(1))[0]) == pytest.approx(2.0, rel=1e-5)
     assert largest <= 1.0
+
+
+@pytest.mark.parametrize("weight", [0.3, 1.0, 4.0])
+def test_gap_of_an_edge_is_where_its_radius_excludes_zero(weight):
+    """Corollary C12."""
+    c = np.array([1e-6, 1e-3, 0.1, 0.7, 5.0])
+    gap, weights = weight * (np.log1p(c) - c / (1.0 + c)), np.full(5, weight)
+    assert gap_to_certify(-2.0 * c, np.full(5, 2.0), weights) == pytest.approx(gap, rel=1e-6)
+    assert (precision_radius(0.99 * gap, weights) < c).all() and (precision_radius(1.01 * gap, weights) > c).all()
 
 
 # --- certificate: rounding (Theorem C8) ------------------------------------------------------------------------------

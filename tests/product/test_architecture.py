@@ -330,7 +330,7 @@ def test_compiled_kernels_are_cached_on_disk():
         if "njit" in ast.unparse(decorator)
     ]
     kinds = {decorator.split("(")[0] for decorator in decorators}
-    assert 10 < len(decorators) <= 210 and kinds <= {"njit", "njit_internal", "njit_no_refcount"}
+    assert 10 < len(decorators) <= 220 and kinds <= {"njit", "njit_internal", "njit_no_refcount"}
 
 
 def test_kernels_are_compiled_by_the_one_that_finds_a_folder():
@@ -428,6 +428,13 @@ def test_importing_loads_no_heavy_package():
     loaded = run_python("import sys, jointglasso; print(*sys.modules)").split()
     assert "jointglasso" in loaded
     assert {"numba", "sklearn", "scipy.optimize", "pandas", "matplotlib", "joblib"} & set(loaded) == set()
+
+
+def test_solving_loads_no_package_that_it_does_not_use():
+    code = "import sys, jointglasso as jgl; jgl.solve([[[1.0, 0.5], [0.5, 1.0]]], 0.1, 0.1); print(*sys.modules)"
+    run_python(code)  # the first run may have to compile
+    loaded = run_python(code).split()
+    assert "numba" in loaded and {"sklearn", "scipy.stats", "pandas", "matplotlib"} & set(loaded) == set()
 
 
 def test_importing_takes_less_than_half_a_second():
@@ -556,7 +563,7 @@ def test_call_chain_of_a_default_solve_does_not_grow():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     S = module.example()
-    jointglasso.solve(S, 0.2, 0.05)  # compiles, before compiled functions are replaced
+    jointglasso.solve(S, 0.2, 0.05)  # kernels that are replaced for the measurement cannot be compiled into others
     found = module.chains(lambda: jointglasso.solve(S, 0.2, 0.05))
-    assert len(next(iter(found.values()))) <= 11, found
-    assert len(found["small_columns.ascend_small_groups"]) <= 18, found
+    assert len(next(iter(found.values()))) <= 8, found
+    assert len(found["small_columns.ascend_small_groups"]) <= 15, found

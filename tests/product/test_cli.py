@@ -278,6 +278,17 @@ def test_lines_on_the_progress_where_there_is_no_terminal(table, monkeypatch):
     assert "choosing penalties" not in invoke(*command, "--quiet").stderr
 
 
+def test_tests_and_files_are_announced_too_and_lambda1_of_zero_is_explained(table, tmp_path, monkeypatch):
+    monkeypatch.setattr("jointglasso.cli.solving.LINE_EVERY", 0.002)
+    grid = ("--n-lambdas", "3", "--ratios", "inf", "--min-ratio", "0.2")
+    result = invoke("fit", table, "--label", "state", *grid, "--out", tmp_path / "out")
+    for words in ("testing the differences (", "writing tables, figures and report ("):
+        assert words in result.stderr
+    assert "lambda1 = 0 makes the networks differ in values only" in result.stdout
+    edges = pd.read_csv(tmp_path / "out" / "edges.csv")
+    assert len(edges) and set(edges["kind"]) == {"shared"}
+
+
 # report, export, demo and doctor
 
 
@@ -300,7 +311,7 @@ def test_demo_ends_in_a_clear_choice_with_readable_networks(tmp_path, monkeypatc
         result = invoke("demo")
         shown = result.stdout
         assert "Warning" not in result.output and "It lies inside what was tried" in shown
-        for words in ("195 samples", "KIRC", "joined in all classes", "Certificate: ", "report.html"):
+        for words in ("195 samples", "KIRC", "joined in all classes", "Significant differences", "Certificate: "):
             assert words in shown
         assert (tmp_path / "jointglasso-demo" / "figures").exists() == figures
     assert "cell cycle" in (tmp_path / "jointglasso-demo" / "report.html").read_text()

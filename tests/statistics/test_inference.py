@@ -550,6 +550,8 @@ def test_bad_data_are_told_in_one_sentence(table):
     X, y = table
     with pytest.raises(ValueError, match="'tiny' has 5 samples; inference needs at least 8"):
         jgl.infer(X.iloc[:155], ["case"] * 150 + ["tiny"] * 5)
+    with pytest.raises(ValueError, match="'single' has 1 samples; inference needs at least 8"):
+        jgl.infer(X.iloc[:151], ["case"] * 150 + ["single"])
     with pytest.raises(ValueError, match="one variable"):
         jgl.infer(X[["g1"]], y)
     with pytest.raises(ValueError, match=r"\('g1'\) does not vary in class 'case', without"):

@@ -215,6 +215,30 @@ def test_rows_are_permuted_within_arms():
         jgl.network_test(samples, contrast=INTERACTION, arms={**ARMS, "other": "drug"})
 
 
+def test_the_size_of_the_coefficients_of_a_contrast_does_not_matter():
+    samples = arms_of(*[chain(4, 0.3)] * 4, n=40)
+    draws = {"n_permutations": 5, "random_state": 0}
+    one, huge = (
+        jgl.network_test(samples, contrast={name: size * c for name, c in INTERACTION.items()}, **draws)
+        for size in (1.0, 1e200)
+    )
+    assert one.statistics == huge.statistics and one.p_values == huge.p_values
+
+
+def test_equal_classes_do_not_differ_in_any_set():
+    X = samples_of([chain(4, 0.3)], (40,))["c0"]
+    test = jgl.network_test({"one": X, "two": X}, sets={"pair": ["x0", "x1"]}, n_permutations=5, random_state=0)
+    assert test.sets().enrichment[0] == 0.0 and test.sets().p_value[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("contrast", "one"), ("arms", ["drug"]), ("sets", ["x0", "x1"])], ids=lambda x: str(x)
+)
+def test_options_by_name_are_dicts(option, value):
+    with pytest.raises(TypeError, match=f"must be a dict.*not {type(value).__name__}"):
+        jgl.network_test(arms_of(*[chain(4, 0.3)] * 4, n=40), **{option: value})
+
+
 def test_differences_are_found_in_the_set_that_has_them(tmp_path):
     samples = samples_of([chain(12, 0.3, 0.0), chain(12, 0.3, 0.6)], (150, 150), seed=1)
     file = tmp_path / "sets.gmt"

@@ -172,7 +172,7 @@ class SparseFactor(_Stored):
         column_sum = L.sum(axis=0) + self.pivot
         sums = L @ column_sum
         sums[:n_columns] += self.pivot * column_sum
-        sums[n_columns:] += tail.T @ tail.sum(axis=1)
+        sums[n_columns:] += np.einsum("ab,a", tail, tail.sum(axis=1))  # BLAS would start threads for so little
         return g * float(sums.max(initial=0.0)), g
 
     def invert(self) -> SparseInverse:
@@ -235,5 +235,6 @@ class SparseInverse(_Stored):
         """Sum of ``|W_ij| root_i root_j`` over the sparsity of the factor."""
         sparsity, tail = self.sparsity, np.abs(self.tail)
         ordered, first = root[sparsity.order], sparsity.n_columns
-        total = ordered @ (sparsity.absolute(self.value) @ ordered[:first]) + ordered[first:] @ tail @ ordered[first:]
+        total = (ordered * (sparsity.absolute(self.value) @ ordered[:first])).sum()
+        total += np.einsum("ab,a,b", tail, ordered[first:], ordered[first:])
         return float(2.0 * total + (np.abs(self.ordered_diagonal[:first]) * ordered[:first] ** 2).sum())

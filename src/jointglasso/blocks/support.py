@@ -66,13 +66,6 @@ class SymmetricSupport:
         self.workers.run(sample_rows, self._bounds, self.index, W, self._half, wanted, out)
         return scale * out.astype(np.float64)
 
-    def diagonal(self, W: FloatArray) -> FloatArray:
-        """Diagonal of the Hessian: ``W_ii W_jj + W_ij^2`` off the diagonal, ``W_ii^2`` on it."""
-        base, width, slot = self.index[:3]
-        i, j = self.row, self.column
-        variance = W[base + slot * (width + 1)]
-        return np.asarray(variance[i] * variance[j] + (i != j) * W[base[i] + slot[i] * width[i] + slot[j]] ** 2)
-
     @property
     def neighbours(self) -> tuple[IntArray, IntArray]:
         """Adjacency lists in CSR form: start (M + 1,) and neighbours."""

@@ -12,7 +12,8 @@ from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import prepare
 from jointglasso.cli.results import Contents, Result, write_result
 from jointglasso.cli.session import NOT_CONVERGED, OK, Command, Session
-from jointglasso.cli.solving import counting, say_if_compiling
+from jointglasso.cli.solving import counting, noting, say_if_compiling
+from jointglasso.cli.summaries import tested_differences
 
 
 @click.command(cls=Command)
@@ -48,8 +49,9 @@ def demo(session: Session, out: Path) -> int:
             selection = jgl.select(data.samples, callback=show, **data.preparation)
         session.say(f"Penalties chosen and networks estimated in {time.perf_counter() - began:.1f} s.")
         networks = jgl.JointNetworks.from_solution(selection.solution)
-        result = Result(data, selection.solution, networks, selection)
+        result = Result(data, selection.solution, networks, selection, None, *tested_differences(data))
         contents = Contents(title="Gene networks of three cancers", groups=processes)
-        write_result(folder, result, contents, session)
+        with noting(session, lambda: "writing tables, figures and report"):
+            write_result(folder, result, contents, session)
     print_result(session, result, target)
     return OK if selection.solution.status else NOT_CONVERGED

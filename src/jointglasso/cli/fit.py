@@ -12,7 +12,7 @@ from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import CRITERIA, data_options, folder_options, grid_options, score_options, solve_options
 from jointglasso.cli.results import Contents, Result, print_differences, significant_differences, write_result
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
-from jointglasso.cli.solving import arguments_of_solve, choose, counting, progress_of_solve, workers_of
+from jointglasso.cli.solving import arguments_of_solve, choose, counting, noting, progress_of_solve, workers_of
 from jointglasso.cli.summaries import (
     describe_steps,
     edges_found,
@@ -86,7 +86,8 @@ def fit(session: Session, /, **options: Any) -> int:
         session.say(data.describe())
         with workers_of(session, options) as executor:
             result = _solve(session, data, {**options, "executor": executor})
-        write_result(folder, result, contents, session)
+        with noting(session, lambda: "writing tables, figures and report"):
+            write_result(folder, result, contents, session)
     print_result(session, result, target, extra_lines=[describe_steps(result.networks)] if contents.over_time else [])
     if contents.over_time:
         session.answer(steps=result.networks.steps().to_dict("records"))
@@ -174,7 +175,8 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
     networks = jgl.JointNetworks.from_solution(solution, stability=stability and stability.frequencies)
     if not finished:
         return Result(data, solution, networks, selection, stability, not_tested="the run was interrupted")
-    return Result(data, solution, networks, selection, stability, *tested_differences(data))
+    with noting(session, lambda: "testing the differences"):
+        return Result(data, solution, networks, selection, stability, *tested_differences(data))
 
 
 def _solve_at(

@@ -16,7 +16,7 @@ from jointglasso.cli.options import data_options, folder_options, split
 from jointglasso.cli.results import can_draw, result_folder, write_explanation, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
 from jointglasso.cli.shaping import shape
-from jointglasso.cli.solving import counting, say_if_compiling
+from jointglasso.cli.solving import counting, noting, say_if_compiling
 from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
@@ -84,8 +84,9 @@ def infer(session: Session, /, **options: Any) -> int:
         say_if_compiling(session)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", jgl.InferenceWarning)  # printed with the notes of the result
-            result = jgl.infer(samples, se=options["se"], **arguments)
-            _print_tables(session, result, options["fdr"])
+            with noting(session, lambda: "estimating and testing"):
+                result = jgl.infer(samples, se=options["se"], **arguments)
+            _print_tables(session, result, options["fdr"], data.describe())
             bootstrap = None
             if options["n_resamples"]:
                 with counting(session, "bootstrap", "estimates") as show:
@@ -94,7 +95,8 @@ def infer(session: Session, /, **options: Any) -> int:
                         random_state=0, callback=show, **arguments,
                     )  # fmt: skip
         if folder is not None:
-            _write(folder, result, bootstrap, options, data, session)
+            with noting(session, lambda: "writing tables, figures and report"):
+                _write(folder, result, bootstrap, options, data, session)
     return OK
 
 
@@ -134,8 +136,8 @@ def _check(options: dict[str, Any]) -> None:
     )  # fmt: skip
 
 
-def _print_tables(session: Session, result: Inference, fdr: float) -> None:
-    """Print the first significant edges and differences."""
+def _print_tables(session: Session, result: Inference, fdr: float, described: str) -> None:
+    """Print the first significant edges and differences, and the notes that are no part of the text `described`."""
     edges = result.edges(fdr=fdr)
     counts = {name: int((edges["class"] == name).sum()) for name in result.class_names}
     session.say(
@@ -150,7 +152,8 @@ def _print_tables(session: Session, result: Inference, fdr: float) -> None:
         _show(session, differences)
         session.answer(differences=len(differences))
     for note in result.notes:
-        session.note(note)
+        if note not in described:
+            session.note(note)
 
 
 def _show(session: Session, table: Any) -> None:

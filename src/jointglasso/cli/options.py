@@ -143,11 +143,12 @@ solve_options = together(
         help="As in the paper, or as in the R package JGL.",
     ),
     click.option(
-        "--penalty", type=click.Choice(["group", "maximum", "fused", "chain", "graph", "laplacian", "auto"]),
+        "--penalty", type=click.Choice(["group", "maximum", "common", "fused", "chain", "graph", "laplacian", "auto"]),
         default="group", show_default="group; chain with --time",
-        help="Similarity penalty: common support (group, maximum); equal values in all classes (fused), in consecutive "
-        "classes (chain), in neighbouring classes (graph); similar values in neighbouring classes (laplacian); or the "
-        "better of group and fused (auto), where lambda1 and lambda2 are chosen.",
+        help="Similarity penalty: common support (group, maximum); a shared network beside that of each class "
+        "(common); equal values in all classes (fused), in consecutive classes (chain), in neighbouring classes "
+        "(graph); similar values in neighbouring classes (laplacian); or the better of group and fused (auto), where "
+        "lambda1 and lambda2 are chosen.",
     ),
     click.option(
         "--penalty-shape", type=click.Choice(["adaptive", "scad", "mcp", "log", "sqrt", "atan"]),

@@ -262,26 +262,37 @@ def _bar(session: Session, what: str, unit: str) -> Iterator[Callable[[Selection
 
 @contextmanager
 def _lines(session: Session, what: str, unit: str) -> Iterator[Callable[[SelectionProgress], None]]:
+    latest: list[SelectionProgress] = []
+
+    def state() -> str:
+        if not latest:
+            return f"{what}: first {unit}"
+        progress = latest[-1]
+        done = f", {progress.done} of about {progress.total} {unit}" if progress.total else ""
+        if FIRST_ESTIMATE <= progress.done < progress.total:
+            done += f", about {readable_seconds(progress.seconds_left)} left"
+        return f"{what}: {progress.stage}{done}"
+
+    with noting(session, state):
+        yield latest.append
+
+
+@contextmanager
+def noting(session: Session, state: Callable[[], str]) -> Iterator[None]:
+    """Note what is being done, and for how long, every `LINE_EVERY` seconds."""
     began = time.perf_counter()
     finished = threading.Event()
-    latest: list[SelectionProgress] = []
 
     def write() -> None:
         while not finished.wait(LINE_EVERY):
-            state = f"first {unit}"
-            if latest:
-                progress = latest[-1]
-                state = progress.stage
-                if progress.total:
-                    state += f", {progress.done} of about {progress.total} {unit}"
-                if FIRST_ESTIMATE <= progress.done < progress.total:
-                    state += f", about {readable_seconds(progress.seconds_left)} left"
-            session.note(f"{what}: {state} ({readable_seconds(time.perf_counter() - began)} so far)")
+            session.note(f"{state()} ({readable_seconds(time.perf_counter() - began)} so far)")
 
     writer = threading.Thread(target=write, daemon=True)
-    writer.start()
+    if not session.quiet:
+        writer.start()
     try:
-        yield latest.append
+        yield
     finally:
         finished.set()
-        writer.join()
+        if not session.quiet:
+            writer.join()

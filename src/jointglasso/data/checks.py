@@ -21,6 +21,7 @@ from jointglasso.data.option_checks import (
     check_choice,
     check_count,
     check_jobs,
+    check_mapping,
     check_nonnegative,
     check_path,
     check_positive,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from scipy import sparse
 
 from jointglasso._threads import available_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
@@ -102,6 +103,12 @@ def check_path(name: str, value: Any) -> Path | None:
     return None if value is None else Path(value)
 
 
+def check_mapping(name: str, value: Any, content: str) -> None:
+    """Refuse what is not a dict; `content` says what it would hold."""
+    if not isinstance(value, Mapping):
+        raise InputTypeError(f"{name} must be a dict {content}, not {type(value).__name__} {value!r}.", parameter=name)
+
+
 def check_switch(name: str, value: Any) -> bool:
     """Return a boolean `value`; other types are refused, since a string such as "no" is truthy."""
     if not isinstance(value, bool | np.bool_):
@@ -117,15 +124,22 @@ def check_callback(value: Any) -> Any:
     return value
 
 
-def check_warm_start(matrices: Any, n_classes: int, n_variables: int) -> list[Any]:
-    """Return the K matrices of a warm start as a list, after a check of their shapes."""
-    shape = (n_variables, n_variables)
+def check_warm_start(matrices: Any, class_names: Sequence[str], n_variables: int) -> list[Any]:
+    """Return the K matrices of a warm start in sparse form if they are finite and symmetric, of the right shape."""
+    shape, n_classes = (n_variables, n_variables), len(class_names)
     wanted = f"warm_start must be a Solution or hold {n_classes} matrices of shape {shape}, one per class"
     if not isinstance(matrices, Sequence | np.ndarray) or isinstance(matrices, str):
         raise InputTypeError(f"{wanted}, not {type(matrices).__name__} {matrices!r}.", "warm_start")
     if [np.shape(matrix) for matrix in matrices] != [shape] * n_classes:
         raise InputError(f"{wanted}.", "warm_start")
-    return list(matrices)
+    checked = [sparse.csr_array(matrix) for matrix in matrices]
+    for name, Theta in zip(class_names, checked, strict=True):
+        if not np.isfinite(Theta.data).all():
+            raise indefinite_start(name, "finite")
+        asymmetry, root = sparse.coo_array(abs(Theta - Theta.T)), np.sqrt(np.abs(Theta.diagonal()))
+        if (asymmetry.data > 1e-6 * root[asymmetry.row] * root[asymmetry.col]).any():
+            raise indefinite_start(name, "symmetric")
+    return checked
 
 
 def check_count(name: str, value: Any, minimum: int = 1) -> int:

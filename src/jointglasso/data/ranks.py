@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from jointglasso._typing import FloatArray
 
@@ -19,6 +18,8 @@ from jointglasso._typing import FloatArray
 def ranks(X: FloatArray) -> FloatArray:
     """Average ranks within each column; NaN at missing values, which are not ranked."""
     if np.isnan(X).any():
+        from scipy.stats import rankdata  # takes a quarter of a second to import
+
         return np.asarray(rankdata(X, axis=0, nan_policy="omit"), dtype=float)
     return _by_rank(X, lambda rank: rank)
 
@@ -31,7 +32,10 @@ def _by_rank(X: FloatArray, function: Callable[[FloatArray], FloatArray]) -> Flo
     np.put_along_axis(out, order, function(np.arange(1.0, Y.shape[1] + 1.0))[None], axis=1)
     Y.sort(axis=1)
     has_ties = (Y[:, 1:] == Y[:, :-1]).any(axis=1)
-    out[has_ties] = function(rankdata(X.T[has_ties], axis=1))
+    if has_ties.any():
+        from scipy.stats import rankdata
+
+        out[has_ties] = function(rankdata(X.T[has_ties], axis=1))
     return out.T
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
@@ -218,7 +218,7 @@ class DependentSamplesWarning(UserWarning):
 def warn_if_dependent(samples: Samples) -> None:
     """Warn where the samples of a class have autocorrelation in the order of their rows."""
     results = [lag_one(X) for X in samples.matrices]
-    limit = stats.norm.isf(LEVEL / samples.n_classes)
+    limit = -ndtri(LEVEL / samples.n_classes)
     dependent = [k for k, (r, deviate) in enumerate(results) if deviate > limit and r > SMALLEST]
     if not dependent:
         return

@@ -74,9 +74,10 @@ def solve(
         Sparsity penalty, >= 0.
     lambda2 : float
         Similarity penalty, >= 0; 0 gives K separate graphical lassos.
-    penalty : {"group", "maximum", "fused", "chain", "graph", "laplacian"}
+    penalty : {"group", "maximum", "common", "fused", "chain", "graph", "laplacian"}
         How the classes are coupled: "group" favours a common support, "maximum" does so by the largest entry of each
-        pair, "fused" favours equal values in all classes, "chain" equal values in consecutive classes, "graph" equal
+        pair, "common" divides each network into one that all classes share and one of its own (Hara and Washio 2013),
+        "fused" favours equal values in all classes, "chain" equal values in consecutive classes, "graph" equal
         values in neighbours of `class_graph`, and "laplacian" similar values in neighbours.
     class_graph : array (K, K), list, dict or str, optional
         For "graph" and "laplacian", which classes are neighbours: an array of weights, edges such as ``[("control",
@@ -324,7 +325,7 @@ def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | No
     if warm_start is None:
         return None
     matrices = warm_start.precision if isinstance(warm_start, Solution) else warm_start
-    checked = check_warm_start(matrices, problem.source.n_classes, problem.source.n_variables)
+    checked = check_warm_start(matrices, problem.source.class_names, problem.source.n_variables)
     return WarmStart(checked, trusted=False)  # a Solution may come from a file, or from another problem
 
 

@@ -30,10 +30,11 @@ class JointGraphicalLasso(JointModel):
         Sparsity penalty.
     lambda2 : float, default 0.1
         Similarity penalty; 0 gives separate graphical lassos.
-    penalty : {"group", "maximum", "fused", "chain", "graph", "laplacian"}
+    penalty : {"group", "maximum", "common", "fused", "chain", "graph", "laplacian"}
         Coupling of the classes, as in `jointglasso.solve`: "group" favours a common support, "maximum" does so by the
-        largest entry of each pair, "fused" favours equal values in all classes, "chain" in consecutive classes, "graph"
-        in neighbours of `class_graph`, "laplacian" similar values in neighbours. Classes are in order of appearance.
+        largest entry of each pair, "common" a network that all classes share beside their own, "fused" favours equal
+        values in all classes, "chain" in consecutive classes, "graph" in neighbours of `class_graph`, "laplacian"
+        similar values in neighbours. Classes are in order of appearance.
     class_graph : array (K, K), list, dict or str, optional
         Which classes are neighbours, or their order, as in `jointglasso.solve`.
     scale : {"correlation", "covariance"}

@@ -168,6 +168,7 @@ def read_inference_data(
         residuals, n_directions = _regress_out(samples, covariate_tables)
         sizes = sizes - n_directions
     covariate_names = () if covariate_tables is None else _covariate_names(covariate_tables[0])
+    _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
     _require_varying(samples, residuals)
     if covariate_tables is not None and association != "pearson":  # skewed values have outliers in regressions
         scored = samples.with_parts([NormalScores(X).scores for X in samples.matrices])
@@ -175,7 +176,6 @@ def read_inference_data(
     samples = residuals
     if groups is None:
         warn_if_dependent(samples)
-    _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
     incomplete = any(np.isnan(X).any() for X in samples.matrices)
     if association in ("mixed", "spearman") or (incomplete and missing == "pairwise"):
         recomputed = Recomputed(samples, Preparation(association=association, missing=missing))

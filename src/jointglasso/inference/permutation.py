@@ -20,6 +20,7 @@ pairwise) they come from the data, with one factor for all classes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -30,7 +31,7 @@ from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.data.checks import InputError, check_count, check_positive, known_arguments
+from jointglasso.data.checks import InputError, check_count, check_mapping, check_positive, known_arguments
 from jointglasso.inference.batch import Estimator, Recomputed, Scores
 from jointglasso.inference.data import InferenceData, read_inference_data
 from jointglasso.inference.estimates import estimate
@@ -311,7 +312,7 @@ class _Summary:
         inside = np.array([0.5 * matrix[np.ix_(i, i)].sum() for i in self.sets.values()])
         n_pairs = np.array([len(i) * (len(i) - 1) / 2 for i in self.sets.values()])
         values = np.sqrt(Q.max()), np.sqrt(Q.sum()), self._strength(z, error, inflation, variance)
-        sets = np.stack([np.sqrt(inside), inside / n_pairs / Q.mean()])
+        sets = np.stack([np.sqrt(inside), inside / n_pairs / (Q.mean() or 1.0)])
         return np.array(values), np.sqrt(matrix.sum(axis=1)), sets
 
     def _strength(self, z: FloatArray, error: FloatArray, inflation: FloatArray, variance: Any) -> float:
@@ -390,6 +391,8 @@ def _arms(
     names: tuple[str, ...], arms: Mapping[str, Any] | None, contrast: Mapping[str, float] | None
 ) -> list[IntArray]:
     """Classes of each arm, by position; refuses coefficients that do not add up to zero within an arm."""
+    if arms is not None:
+        check_mapping("arms", arms, "from class to arm")
     named = dict.fromkeys(names, "all") if arms is None else {str(name): str(arm) for name, arm in arms.items()}
     for name in {*names} ^ {*named}:
         raise InputError(f"arms must name the arm of each class ({', '.join(names)}): see {name!r}.", "arms")
@@ -411,7 +414,8 @@ def _arms(
 def _contrasts(names: tuple[str, ...], contrast: Mapping[str, float] | None) -> FloatArray:
     """(r, K): coefficients of the contrast, or of the differences of each two classes."""
     if contrast is not None:
-        return check_coefficients(contrast, names)[None]
+        c = check_coefficients(contrast, names)[None]
+        return c / np.abs(c).max()
     a, b = np.triu_indices(len(names), 1)
     unit = np.eye(len(names))
     return unit[a] - unit[b]
@@ -421,8 +425,9 @@ def _variable_sets(sets: Any, variable_names: tuple[str, ...]) -> dict[str, IntA
     """Positions of the variables of each set with at least two variables in the data."""
     if sets is None:
         return {}
-    if not isinstance(sets, Mapping):
+    if isinstance(sets, str | os.PathLike):
         sets = read_gene_sets(sets)
+    check_mapping("sets", sets, "of variables by name, or the path of a .gmt file")
     position = {name: i for i, name in enumerate(variable_names)}
     known = {
         str(name): sorted({position[v] for v in map(str, members) if v in position}) for name, members in sets.items()

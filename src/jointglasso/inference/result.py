@@ -13,7 +13,8 @@ from scipy import sparse
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._version import __version__
-from jointglasso.data.checks import InputError, check_positive
+from jointglasso._wording import count
+from jointglasso.data.checks import InputError, check_mapping, check_positive
 from jointglasso.inference import tests
 from jointglasso.inference.estimates import Estimates
 from jointglasso.inference.tests import q_values
@@ -305,7 +306,7 @@ class Inference(ReprMixin):
         if self.n_classes == 1:
             return f"{edges[0]:,} edges"
         by_class = ", ".join(f"{number:,} in {name}" for name, number in zip(self.class_names, edges, strict=True))
-        return f"edges ({by_class}) and {len(self.differences(fdr=fdr)):,} differences between two classes"
+        return f"edges ({by_class}) and {count(len(self.differences(fdr=fdr)), 'difference')} between two classes"
 
     def _networks(self) -> JointNetworks:
         return self.graph()
@@ -379,6 +380,7 @@ def check_level(level: float) -> float:
 
 def check_coefficients(coefficients: Mapping[str, float], class_names: tuple[str, ...]) -> FloatArray:
     """Coefficients (K,) of a contrast in the order of the classes; InputError for unknown classes or none but zeros."""
+    check_mapping("coefficients", coefficients, "of a number by class")
     named = {str(name): value for name, value in coefficients.items()}
     unknown = [name for name in named if name not in class_names]
     if unknown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -33,16 +33,30 @@ def read_delimited(file: Path, options: ReadOptions) -> Grid:
     path, text = str(file), read_text(file, options.encoding)
     delimiter = options.delimiter or detect_delimiter(text, path, options.comment)
     source = DelimitedRows(text, delimiter, path, options.comment)
-    rows = iter(source)
-    ahead = list(islice(rows, 3))
-    source.require_rows(bool(ahead))
     number_format = _number_format(text, delimiter, path, options)
-    header = ahead[0][1]
+    grid = grid_of_rows(path, source, options, number_format, delimiter)
+    grid.notes = [f"cells separated by {DELIMITERS.get(delimiter, repr(delimiter))}", *source.notes(len(grid.header))]
+    grid.notes += ["decimal comma"] * (number_format.decimal == ",")
+    return grid
+
+
+def grid_of_rows(
+    path: str,
+    rows: Iterable[tuple[int, list[str]]],
+    options: ReadOptions,
+    number_format: NumberFormat,
+    delimiter: str = "",
+    sheet: str = "",
+) -> Grid:
+    """Grid of rows of text with their lines; the first names the columns unless `header` denies it."""
+    rows = iter(rows)
+    ahead = list(islice(rows, 3))
+    header = first_row(ahead, path)
     named = has_header(header, number_format, path, options.header)
     if named:
         ahead = ahead[1:]
         if not ahead:
-            raise wrong(f"{path} has a header line but no rows below it: add the samples.")
+            raise wrong(f"{path}{sheet} has a header but no rows below it: add the samples.")
         if _has_row_names(header, [cells for _, cells in ahead], number_format):
             header = ["", *header]
     else:
@@ -50,9 +64,14 @@ def read_delimited(file: Path, options: ReadOptions) -> Grid:
     checked = _same_length(chain(ahead, rows), header, path, delimiter)
     grid = build_grid(path, header, checked, options.named_cells, number_format)
     grid.named = named
-    grid.notes = [f"cells separated by {DELIMITERS.get(delimiter, repr(delimiter))}", *source.notes(len(header))]
-    grid.notes += ["decimal comma"] * (number_format.decimal == ",")
     return grid
+
+
+def first_row(rows: list[tuple[int, list[str]]], path: str) -> list[str]:
+    """Cells of the first row; a file without rows is refused."""
+    if not rows:
+        raise wrong(f"{path} has no lines besides blank and comment lines: copy or download it again.")
+    return rows[0][1]
 
 
 class DelimitedRows:
@@ -94,11 +113,6 @@ class DelimitedRows:
                     continue
                 self._line_of_row, self._between_rows = self._line, False
             yield line
-
-    def require_rows(self, any_rows: bool) -> None:
-        """Refuse a file without rows."""
-        if not any_rows:
-            raise wrong(f"{self._path} has no lines besides blank and comment lines: copy or download it again.")
 
     def notes(self, width: int) -> list[str]:
         """Number of comment lines; one below the header with as many cells as a row is refused."""

@@ -14,8 +14,8 @@ from jointglasso._optional import require
 from jointglasso._wording import listed, nearest
 from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
-from jointglasso.io.delimited import has_header
-from jointglasso.io.grid import Grid, NumberFormat, build_grid, numbered
+from jointglasso.io.delimited import grid_of_rows
+from jointglasso.io.grid import Grid, NumberFormat
 from jointglasso.io.opening import foreign_reader, require_memory
 from jointglasso.io.reading_options import ReadOptions
 
@@ -41,13 +41,8 @@ def read_excel(file: Path, options: ReadOptions) -> Grid:
     filled = [(line, cells) for line, cells in enumerate(rows, start=1) if any(cells)]
     if not filled:
         raise wrong(f"{path}: sheet {sheet!r} is empty: choose another one with {argument('sheet', ...)}.")
-    first = filled[0][1]
-    named = has_header(first, number_format, path, options.header)
-    if named and len(filled) == 1:
-        raise wrong(f"{path}: sheet {sheet!r} has a header but no rows below it: add the samples.")
-    header, body = (first, filled[1:]) if named else (numbered("x", len(first)), filled)
-    grid = build_grid(path, header, body, options.named_cells, number_format)
-    grid.named, grid.unit, grid.notes = named, "row", [f"Excel sheet {sheet!r}"]
+    grid = grid_of_rows(path, filled, options, number_format, sheet=f": sheet {sheet!r}")
+    grid.unit, grid.notes = "row", [f"Excel sheet {sheet!r}"]
     return grid
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso._wording import count, listed, nearest
-from jointglasso.data import SampleCovariance
+from jointglasso._wording import count, nearest
+from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError, InputTypeError, check_choice, known_arguments
 from jointglasso.data.samples import Samples
 
@@ -108,51 +108,33 @@ class LabelledTable:
             return self.take(np.flatnonzero(keep))
         return replace(self, X=self.X[:, keep], variable_names=tuple(compress(self.variable_names, keep)))
 
-    def missing_report(self) -> str:
-        """Number and position of missing values, and what remains when they are dropped, in words."""
-        missing = np.isnan(self.X)
-        total = int(missing.sum())
-        n, p = missing.shape
-        if total == 0:
-            return f"No value is missing ({count(n, 'sample')}, {count(p, 'variable')})."
-        by_variable, by_sample = missing.sum(axis=0), missing.sum(axis=1)
-        pairs = (by_variable, "variable"), (by_sample, "sample")
-        complete = [count(int((number == 0).sum()), noun) for number, noun in pairs]
-        most_missing = [self.variable_names[i] for i in np.argsort(-by_variable, kind="stable")[:3] if by_variable[i]]
-        lines = [
-            f"{total:,} of {count(missing.size, 'value')} missing ({100 * total / missing.size:.2g} %), in "
-            f"{int((by_variable > 0).sum()):,} of {count(p, 'variable')} (most in {listed(most_missing)}) and "
-            f"{int((by_sample > 0).sum()):,} of {count(n, 'sample')}."
-        ]
-        for name in self.classes:
-            in_class = missing[self.y == name]
-            empty = f"{int(in_class.all(axis=0).sum()):,} of {count(p, 'variable')} without any value"
-            lines.append(f"Class {name!r}: {int(in_class.sum()):,} missing, {empty}.")
-        lines.append(f"drop_missing('variables') leaves {complete[0]}, drop_missing('samples') {complete[1]}.")
-        return "\n".join(lines)
-
     @known_arguments()
-    def to_source(self, *, scale: str = "correlation") -> SampleCovariance:
+    def to_source(
+        self,
+        *,
+        scale: str = "correlation",
+        association: str = "pearson",
+        missing: str = "refuse",
+        constant: str = "refuse",
+    ) -> CovarianceSource:
         """Covariances of the classes, in order of appearance, for `solve` and `screen`.
 
         Parameters
         ----------
         scale : {"correlation", "covariance"}
             Scale of the matrices.
+        association, missing, constant
+            As in `jointglasso.select`; missing values are refused with a count of them.
 
         Returns
         -------
-        SampleCovariance
+        CovarianceSource
             One class for each label; a table without labels is one class called "all".
         """
-        missing = np.isnan(self.X)
-        if missing.any():
-            sample, variable = (int(i) for i in np.argwhere(missing)[0])
-            name, number = self.variable_names[variable], count(int(missing.sum()), "value")
-            first = f"the first in variable {name!r} of sample {self.sample_names[sample]!r}"
-            remedy = "see missing_report(), and use drop_missing('variables') or drop_missing('samples')"
-            raise InputError(f"{number} of {self.source} missing, {first}: {remedy}.", "missing", variable=name)
-        return SampleCovariance(Samples.from_labels(self.X, self.y, self.variable_names), scale=scale)
+        from jointglasso.data.prepare import Preparation
+
+        how = Preparation(scale=scale, association=association, missing=missing, constant=constant)
+        return how(Samples.from_labels(self.X, self.y, self.variable_names)).source
 
     def to_frame(self) -> Any:
         """The values as a pandas data frame, variables in columns and samples in rows."""

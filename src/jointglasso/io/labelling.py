@@ -14,7 +14,7 @@ from jointglasso._typing import BoolArray
 from jointglasso._wording import count, listed, nearest
 from jointglasso.data.checks import InputError, require_whole_characters
 from jointglasso.errors import argument
-from jointglasso.io.delimited import DelimitedRows, detect_delimiter
+from jointglasso.io.delimited import DelimitedRows, detect_delimiter, first_row
 from jointglasso.io.grid import AnnotatedSamples, as_label
 from jointglasso.io.labelled_table import LabelledTable
 from jointglasso.io.opening import kind_of, read_text, require_file
@@ -117,15 +117,13 @@ def read_label_file(path: str | os.PathLike[str], options: ReadOptions) -> Label
         raise wrong(f"{file}: labels are read from text tables only: save them as .csv or .tsv.")
     text = read_text(file, options.encoding)
     delimiter = detect_delimiter(text, str(file), options.comment, wordy=True)
-    source = DelimitedRows(text, delimiter, str(file), options.comment)
-    rows: list[list[str]] = []
-    for line, cells in source:
-        if rows and len(cells) != len(rows[0]):
-            length = count(len(rows[0]), "cell")
+    rows = list(DelimitedRows(text, delimiter, str(file), options.comment))
+    width = len(first_row(rows, str(file)))
+    for line, cells in rows:
+        if len(cells) != width:
+            length = count(width, "cell")
             raise wrong(f"{file}, line {line} has {count(len(cells), 'cell')}, the first line {length}: correct it.")
-        rows.append([cell.strip() for cell in cells])
-    source.require_rows(bool(rows))
-    return LabelFile(str(file), rows)
+    return LabelFile(str(file), [[cell.strip() for cell in cells] for _, cells in rows])
 
 
 def label_and_select(data: AnnotatedSamples, options: ReadOptions, labels: LabelFile | None) -> LabelledTable:

@@ -18,12 +18,25 @@ from typing import Any
 from numba.extending import overload
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels import fused_pair, group_pair, laplacian_pair, maximum_pair
+from jointglasso.kernels import common_pair, fused_pair, group_pair, laplacian_pair, maximum_pair
 from jointglasso.kernels.jit import HELPER
-from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, GroupPair, MaximumPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import (
+    LAPLACIAN,
+    CommonPair,
+    FusedPair,
+    GroupPair,
+    MaximumPair,
+    PairClasses,
+    PenaltyWorkspace,
+)
 
 #: Module of each penalty type.
-_MODULES: dict[type, ModuleType] = {GroupPair: group_pair, MaximumPair: maximum_pair, FusedPair: fused_pair}
+_MODULES: dict[type, ModuleType] = {
+    GroupPair: group_pair,
+    MaximumPair: maximum_pair,
+    CommonPair: common_pair,
+    FusedPair: fused_pair,
+}
 
 #: Largest lambda2 / lambda1 of the group penalty at which the classes count as weakly coupled. At a ratio of 5, columns
 #: of 500 pairs that are rescaled class by class overshoot in every sweep and do not converge.
@@ -33,7 +46,7 @@ _WEAK_COUPLING = 0.5
 OPTIONS = {**HELPER, "no_cpython_wrapper": False, "_nrt": False}
 
 Penalty = Any
-"""A `GroupPair`, a `MaximumPair` or a `FusedPair`."""
+"""One of the coefficients in `_MODULES`."""
 
 
 def module_of(penalty: Penalty) -> ModuleType:

@@ -28,6 +28,14 @@ class MaximumPair(NamedTuple):
     lambda2: float
 
 
+class CommonPair(NamedTuple):
+    """Common substructure penalty of a pair: ``min_c rho |c| + gamma sum_k |t_k - c|`` over all K classes."""
+
+    gamma: float
+    rho: float
+    n_classes: int
+
+
 class FusedPair(NamedTuple):
     """Fused penalty ``sum_k l1_k |t_k| + sum_{k<l} g_kl |t_k - t_l|`` of a pair, or Laplacian: squared differences.
 

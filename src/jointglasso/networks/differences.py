@@ -85,9 +85,7 @@ def differences(
     first, second = names[edges.first[edges.starts]], names[edges.second[edges.starts]]
     parts = []
     for one, two in class_pairs(networks, class1, class2):
-        differs = np.flatnonzero(
-            np.abs(values[:, one] - values[:, two]) > 0
-        )  # False for NaN, where a class lacks the pair
+        differs = np.flatnonzero(np.abs(values[:, one] - values[:, two]) > 0)  # not where a class lacks the pair: NaN
         first_value, second_value = values[differs, one], values[differs, two]
         change = np.select([second_value == 0, first_value == 0, first_value * second_value < 0], [1, 2, 3], default=0)
         columns = {
@@ -128,8 +126,7 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
     except AttributeError:
         problem = f"tested must be a result of infer or a data frame, not {type(tested).__name__}."
         raise InputTypeError(problem, "tested") from None
-    table = table.rename(columns={"difference": "estimated_difference"})
-    out = table[[word for word in _TESTED if word in table]].copy()
+    out = table.rename(columns={"difference": "estimated_difference"})
     if "class1" not in out:
         if networks.n_classes > 2:
             raise InputError(
@@ -137,16 +134,17 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
                 "tests of two classes, such as those of infer.",
                 "tested",
             )
-        out["class1"], out["class2"] = networks.class_names
+        out = out.assign(class1=networks.class_names[0], class2=networks.class_names[1])
     missing = [name for name in ("variable1", "variable2", "p_value") if name not in out]
     if missing:
         raise InputError(f"tested has no column {missing[0]!r}: give a result of infer.", "tested")
+    out = out[[name for name in _TESTED if name in out]]
     swapped = out.rename(columns={"class1": "class2", "class2": "class1", "low": "high", "high": "low"})
-    for name in {"estimated_difference", "low", "high"} & set(out):
-        swapped[name] = -swapped[name]
-    turned = pd.concat([out, swapped]).rename(columns={"variable1": "variable2", "variable2": "variable1"})
-    keys = ["class1", "class2", "variable1", "variable2"]
-    return pd.concat([out, swapped, turned])[list(out)].drop_duplicates(keys)
+    signed = list({"estimated_difference", "low", "high"} & set(out))
+    swapped[signed] = -swapped[signed]
+    both = pd.concat([out, swapped])
+    turned = both.rename(columns={"variable1": "variable2", "variable2": "variable1"})
+    return pd.concat([both, turned]).drop_duplicates(["class1", "class2", "variable1", "variable2"])
 
 
 def steps(networks: JointNetworks) -> pd.DataFrame:

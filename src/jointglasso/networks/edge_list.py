@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 
@@ -167,14 +166,6 @@ def as_objects(strings: tuple[str, ...]) -> Any:
 def restricted(matrix: Any, keep: IntArray) -> Any:
     """Submatrix of the rows and columns `keep`."""
     return matrix.tocsc()[:, keep][keep, :]
-
-
-def without(matrix: Any, edges: EdgeList, removed: BoolArray) -> Any:
-    """Symmetric matrix with the entries of the edges `removed` set to zero."""
-    first, second = edges.first[removed], edges.second[removed]
-    ends = (np.concatenate([first, second]), np.concatenate([second, first]))
-    removed_mask = sparse.csc_array((np.ones(2 * len(first), dtype=bool), ends), shape=matrix.shape)
-    return matrix - matrix.multiply(removed_mask)
 
 
 def each(matrices: list[Any] | None, keep: IntArray) -> list[Any] | None:

@@ -238,17 +238,13 @@ def write_csv(networks: JointNetworks, file: IO[bytes], title: str, class_name: 
 
 def write_parquet(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
     """Write the edge table as Parquet; the names of all variables and classes go along as metadata."""
-    arrow = require("pyarrow", "tables")
-    parquet = require("pyarrow.parquet", "tables")
-    table = _table(networks, class_name)
-    # An empty column of words would otherwise get no type at all.
-    columns = {
-        name: arrow.array(column, type=arrow.string() if column.dtype == object else None)
-        for name, column in table.items()
-    }
-    names = {"variable_names": list(networks.variable_names), "class_names": list(networks.class_names)}
-    metadata = {"jointglasso": json.dumps(names, ensure_ascii=False)}
-    parquet.write_table(arrow.table(columns).replace_schema_metadata(metadata), file)
+    arrow, parquet = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
+    columns = _table(networks, class_name)
+    # An empty column of words would otherwise get no type.
+    types = {name: arrow.string() if column.dtype == object else None for name, column in columns.items()}
+    table = arrow.table({name: arrow.array(column, type=types[name]) for name, column in columns.items()})
+    names = {"variable_names": networks.variable_names, "class_names": networks.class_names}
+    parquet.write_table(table.replace_schema_metadata({"jointglasso": json.dumps(names, ensure_ascii=False)}), file)
 
 
 #: Colours of edges by sign, as in the figures.

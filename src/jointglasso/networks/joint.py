@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from jointglasso._display import html_of
 from jointglasso._typing import BoolArray, FloatArray, IntArray
@@ -14,7 +15,7 @@ from jointglasso.data.checks import InputError, InputTypeError, check_count
 from jointglasso.data.naming import distinct_class_names, names_of_all
 from jointglasso.networks import clusters, differences as changes, export as files, tables
 from jointglasso.networks.communities import find_communities
-from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted, without
+from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +29,6 @@ wrong = partial(InputError, parameter="precision")
 
 def check_precision(matrices: Any) -> list[Any]:
     """Return K sparse symmetric matrices of one size with positive diagonals and no stored zeros."""
-    from scipy import sparse
-
     if isinstance(matrices, str) or not isinstance(matrices, Collection) or sparse.issparse(matrices):
         raise InputTypeError(
             f"precision must be a list with one matrix per class, not {type(matrices).__name__}.", "precision"
@@ -71,8 +70,6 @@ def _check_values(Theta: Any, k: int) -> None:
 
 def check_edge_matrices(name: str, matrices: Any, n_classes: int, n_variables: int) -> list[Any] | None:
     """Return K sparse matrices (p, p) of edge attributes between 0 and 1, or None."""
-    from scipy import sparse
-
     if matrices is None:
         return None
     sparse_matrices = [sparse.coo_array(matrix) for matrix in matrices]
@@ -101,52 +98,6 @@ def check_absent(absent: Any, n_classes: int, n_variables: int) -> BoolArray | N
             "absent",
         )
     return mask if mask.any() else None
-
-
-class NameIndex:
-    """Indices of variables by name."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self._size = len(names)
-        self._positions: dict[str, list[int]] = {}
-        for position, name in enumerate(names):
-            self._positions.setdefault(name, []).append(position)
-
-    def position(self, variable: Any) -> int:
-        """Position of a variable given by name or, where names come twice, by position."""
-        if isinstance(variable, int | np.integer) and not isinstance(variable, bool):
-            if not -self._size <= variable < self._size:
-                raise InputError(
-                    f"There is no variable number {variable}: positions go from 0 to {self._size - 1}.",
-                    "variable",
-                    variable=str(variable),
-                )
-            return int(variable) % self._size
-        matches = self._positions.get(str(variable), [])
-        if not matches:
-            raise InputError(
-                f"There is no variable {variable!r}: see variable_names.", "variable", variable=str(variable)
-            )
-        if len(matches) > 1:
-            raise InputError(
-                f"There are {len(matches)} variables named {variable!r}, at positions {matches}: give the position "
-                "instead.",
-                "variable",
-                variable=str(variable),
-            )
-        return matches[0]
-
-    def positions(self, variables: Any) -> IntArray:
-        """Positions of several different variables, in the order given."""
-        if isinstance(variables, str) or not isinstance(variables, Iterable):
-            raise InputTypeError(f"variables must be a list of names or positions, not {variables!r}.", "variables")
-        out = np.array([self.position(variable) for variable in variables], dtype=np.int64)
-        if len(out) == 0:
-            raise InputError("variables is empty: name at least one variable.", "variables")
-        if len(np.unique(out)) < len(out):
-            values, counts = np.unique(out, return_counts=True)
-            raise InputError(f"variables names the variable at position {values[counts > 1][0]} twice.", "variables")
-        return out
 
 
 class JointNetworks:
@@ -225,6 +176,23 @@ class JointNetworks:
             absent=solution.absent,
         )
 
+    @classmethod
+    def shared_and_specific(cls, solution: Solution) -> JointNetworks:
+        """The network that all classes share, "shared", and that of each class alone, of penalty "common".
+
+        Penalised values ``C_ij`` and ``Theta_k,ij - C_ij``; the diagonals are those of the classes, and their mean.
+
+        Examples
+        --------
+        >>> import jointglasso as jgl
+        >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.5], [0.5, 1.0]]]
+        >>> jgl.JointNetworks.shared_and_specific(jgl.solve(S, 0.1, 0.1, penalty="common")).n_edges
+        [1, 0, 0]
+        """
+        from jointglasso.networks.substructure import shared_and_specific
+
+        return cls(*shared_and_specific(solution), solution.variable_names)
+
     @property
     def n_classes(self) -> int:
         """Number of classes K."""
@@ -283,16 +251,40 @@ class JointNetworks:
         return np.bincount(flat, minlength=self.n_variables * self.n_classes).reshape(self.n_variables, self.n_classes)
 
     @cached_property
-    def _index(self) -> NameIndex:
-        return NameIndex(self.variable_names)
+    def _positions(self) -> dict[str, list[int]]:
+        """Indices of the variables of each name."""
+        positions: dict[str, list[int]] = {}
+        for index, name in enumerate(self.variable_names):
+            positions.setdefault(name, []).append(index)
+        return positions
 
     def position(self, variable: str | int) -> int:
         """Index of a variable given by name, or by index where names are duplicated."""
-        return self._index.position(variable)
+        p, matches = self.n_variables, self._positions.get(str(variable), [])
+        if isinstance(variable, int | np.integer) and not isinstance(variable, bool):
+            if -p <= variable < p:
+                return int(variable) % p
+            problem = f"There is no variable number {variable}: positions go from 0 to {p - 1}."
+        elif len(matches) == 1:
+            return matches[0]
+        elif matches:
+            known = f"There are {len(matches)} variables named {variable!r}, at positions {matches}"
+            problem = f"{known}: give the position instead."
+        else:
+            problem = f"There is no variable {variable!r}: see variable_names."
+        raise InputError(problem, "variable", variable=str(variable))
 
     def positions(self, variables: Iterable[str | int]) -> IntArray:
         """Indices of several distinct variables, in the order given."""
-        return self._index.positions(variables)
+        if isinstance(variables, str) or not isinstance(variables, Iterable):
+            raise InputTypeError(f"variables must be a list of names or positions, not {variables!r}.", "variables")
+        out = np.array([self.position(variable) for variable in variables], dtype=np.int64)
+        if len(out) == 0:
+            raise InputError("variables is empty: name at least one variable.", "variables")
+        values, counts = np.unique(out, return_counts=True)
+        if (counts > 1).any():
+            raise InputError(f"variables names the variable at position {values[counts > 1][0]} twice.", "variables")
+        return out
 
     def class_index(self, class_name: str) -> int:
         """Index of a class given by name."""
@@ -374,13 +366,12 @@ class JointNetworks:
 
     def strongest(self, n_pairs: int) -> JointNetworks:
         """Networks of the `n_pairs` pairs with the largest maximum absolute partial correlation over the classes."""
-        edges = self.edge_list
-        n_selected = check_count("n_pairs", n_pairs, 0)
-        mask = np.zeros(edges.n_pairs, dtype=bool)
-        mask[np.argsort(-edges.strength_of_pair, kind="stable")[:n_selected]] = True
-        removed = ~mask[edges.pair]
+        edges, p = self.edge_list, self.n_variables
+        chosen = edges.starts[np.argsort(-edges.strength_of_pair, kind="stable")[: check_count("n_pairs", n_pairs, 0)]]
+        upper = sparse.csc_array((np.ones(len(chosen)), (edges.first[chosen], edges.second[chosen])), shape=(p, p))
+        kept = upper + upper.T + sparse.eye_array(p)
         return JointNetworks(
-            [without(Theta, edges, removed & (edges.class_index == k)) for k, Theta in enumerate(self._precision)],
+            [Theta.multiply(kept) for Theta in self._precision],
             self.class_names,
             self.variable_names,
             certified=self._certified,

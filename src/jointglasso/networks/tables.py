@@ -7,8 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.csgraph import connected_components
 
 from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
@@ -82,12 +81,9 @@ def predictability(networks: JointNetworks) -> pd.DataFrame:
     """
     import pandas as pd
 
-    columns = [explained_variance(Theta) for Theta in networks.precision]
-    table = pd.DataFrame(
-        np.column_stack(columns),
-        index=pd.Index(networks.variable_names, name="variable", dtype=object),
-        columns=list(networks.class_names),
-    )
+    index = pd.Index(networks.variable_names, name="variable", dtype=object)
+    columns = np.column_stack([explained_variance(Theta) for Theta in networks.precision])
+    table = pd.DataFrame(columns, index=index, columns=list(networks.class_names))
     return table if networks.absent is None else table.mask(networks.absent.T)
 
 
@@ -101,7 +97,7 @@ def explained_variance(Theta: Any) -> FloatArray:
     n_components, labels = connected_components(Theta, directed=False)
     members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=n_components))[:-1])
     for component in (rows for rows in members if len(rows) > 1):
-        require_dense("predictability", len(component))
+        require_dense("Predictability", len(component))
         block = Theta[component][:, component].toarray()
         try:
             root = np.linalg.inv(np.linalg.cholesky(block))
@@ -116,7 +112,7 @@ def require_dense(what: str, n_variables: int) -> None:
     """Refuse dense matrices that are too big."""
     if n_variables > _MAX_DENSE:
         raise InputError(
-            f"{what} of {n_variables:,} connected variables takes too much memory: take subnetwork(...) first.",
+            f"{what} of {n_variables:,} variables takes too much memory: take subnetwork(...) first, or edges().",
             "networks",
         )
 
@@ -145,12 +141,7 @@ def partial_correlations(networks: JointNetworks, class_name: str | None = None)
     """
     import pandas as pd
 
-    if networks.n_variables > _MAX_DENSE:
-        raise InputError(
-            f"A table of {networks.n_variables:,} times {networks.n_variables:,} partial correlations is too big to be "
-            "of use: take subnetwork(...) first, or the list of edges().",
-            "networks",
-        )
+    require_dense("A table of partial correlations", networks.n_variables)
     names = networks.class_names if class_name is None else [str(class_name)]
     frames = {}
     for name in names:
@@ -209,19 +200,16 @@ def neighbours(networks: JointNetworks, variable: str | int, class_name: str | N
     pandas.DataFrame
         Column `variable` with the neighbour, and the columns of `edges` from `class` on.
     """
-    import pandas as pd
-
     edges, index = networks.edge_list, networks.position(variable)
     mask = (edges.first == index) | (edges.second == index)
     if class_name is not None:
         mask &= edges.class_index == networks.class_index(class_name)
     rows = np.flatnonzero(mask)
-    other = np.where(edges.first[rows] == index, edges.second[rows], edges.first[rows])
+    other = edges.first[rows] + edges.second[rows] - index
     order = np.lexsort((edges.class_index[rows], other))
-    columns = {name: column[rows[order]] for name, column in edge_columns(networks).items()}
-    del columns["variable1"], columns["variable2"]
-    variable = as_objects(networks.variable_names)[other[order]]
-    return pd.DataFrame({"variable": variable, **columns})
+    table = networks.edges().iloc[rows[order]].drop(columns=["variable1", "variable2"]).reset_index(drop=True)
+    table.insert(0, "variable", as_objects(networks.variable_names)[other[order]])
+    return table
 
 
 def overlaps(networks: JointNetworks) -> tuple[IntArray, IntArray, IntArray]:
@@ -300,8 +288,8 @@ def centrality(networks: JointNetworks, groups: Any = None) -> pd.DataFrame:
         One row per variable and class: `variable`, `class`, `degree` (number of neighbours), `strength` (sum of
         |partial correlation|), `expected_influence` (sum of the partial correlations with their signs) and
         `betweenness` (fraction of the shortest paths between other variables through the variable, with edge
-        lengths 1 / |partial correlation|). With `groups` also `bridge_strength` and `bridge_expected_influence`, the
-        sums over the neighbours in other groups; NaN for variables of no group.
+        lengths 1 / |partial correlation|; NaN unless igraph is installed). With `groups` also `bridge_strength` and
+        `bridge_expected_influence`, the sums over the neighbours in other groups; NaN for variables of no group.
 
     Examples
     --------
@@ -316,94 +304,41 @@ def centrality(networks: JointNetworks, groups: Any = None) -> pd.DataFrame:
     import pandas as pd
 
     p, K = networks.n_variables, networks.n_classes
-    strength, influence, between, bridge, bridge_influence = (np.zeros((p, K)) for _ in range(5))
     edges, grouping = networks.edge_list, node_groups(networks, groups)
-    for k in range(K):
-        in_class = edges.class_index == k
-        first, second, value = edges.first[in_class], edges.second[in_class], edges.partial_correlation[in_class]
-        ends = np.concatenate([first, second])
-        strength[:, k] = np.bincount(ends, np.tile(np.abs(value), 2), p)
-        influence[:, k] = np.bincount(ends, np.tile(value, 2), p)
-        between[:, k] = betweenness(p, first, second, 1.0 / np.abs(value))
-        if grouping is not None:
-            one, other = grouping.of[first], grouping.of[second]
-            across = np.where((one != other) & (one >= 0) & (other >= 0), value, 0.0)
-            bridge[:, k] = np.bincount(ends, np.tile(np.abs(across), 2), p)
-            bridge_influence[:, k] = np.bincount(ends, np.tile(across, 2), p)
+    first, second, value = edges.first, edges.second, edges.partial_correlation
+    cells = np.concatenate([first, second]) * K + np.tile(edges.class_index, 2)  # of a table (p, K)
+
+    def sums(of_edge: FloatArray) -> FloatArray:
+        return np.bincount(cells, np.tile(of_edge, 2), p * K).astype(np.float64)
+
+    classes = [edges.class_index == k for k in range(K)]
+    between = [betweenness(p, first[mask], second[mask], 1.0 / np.abs(value[mask])) for mask in classes]
     table = pd.DataFrame(
         {
             "variable": np.repeat(as_objects(networks.variable_names), K),
             "class": np.tile(as_objects(networks.class_names), p),
             "degree": networks.degree_table.ravel(),
-            "strength": strength.ravel(),
-            "expected_influence": influence.ravel(),
-            "betweenness": between.ravel(),
+            "strength": sums(np.abs(value)),
+            "expected_influence": sums(value),
+            "betweenness": np.column_stack(between).ravel(),
         }
     )
     if grouping is not None:
-        without_group = np.repeat(grouping.of < 0, K)
-        table["bridge_strength"] = np.where(without_group, np.nan, bridge.ravel())
-        table["bridge_expected_influence"] = np.where(without_group, np.nan, bridge_influence.ravel())
+        one, other = grouping.of[first], grouping.of[second]
+        across, without_group = np.where((one != other) & (one >= 0) & (other >= 0), value, 0.0), grouping.of < 0
+        table["bridge_strength"] = np.where(np.repeat(without_group, K), np.nan, sums(np.abs(across)))
+        table["bridge_expected_influence"] = np.where(np.repeat(without_group, K), np.nan, sums(across))
     return table if networks.absent is None else table[~networks.absent.T.ravel()].reset_index(drop=True)
 
 
-#: Relative difference below which two paths have one length, as in igraph.
-_PATH_TOLERANCE = 1e-10
-
-#: Sources that are treated at once, in arrays (sources, p).
-_SOURCES = 512
-
-
 def betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) -> FloatArray:
-    """Fraction (p,) of the shortest paths between two other variables that pass through each variable.
+    """Fraction (p,) of the shortest paths between two other variables that pass through each; NaN without igraph.
 
-    `first`, `second` and `length` (m,) are the ends and the lengths of the edges. By igraph where it is installed.
+    `first`, `second` and `length` (m,) are the ends and the lengths of the edges.
     """
     if len(first) == 0 or p < 3:
         return np.zeros(p)
-    if find_spec("igraph") is not None:
-        igraph = require("igraph", "igraph")
-        graph = igraph.Graph(n=p, edges=np.column_stack([first, second]).tolist())
-        passing = np.array(graph.betweenness(weights=length.tolist()))
-    else:
-        passing = _brandes(p, first, second, length)
-    return passing * (2.0 / ((p - 1) * (p - 2)))
-
-
-def _brandes(p: int, first: IntArray, second: IntArray, length: FloatArray) -> FloatArray:
-    """Number of shortest paths through each variable, by the algorithm of Brandes for blocks of sources at once.
-
-    Step r treats the r-th nearest variable of every source.
-    """
-    edges = sparse.csr_array((np.tile(length, 2), (np.r_[first, second], np.r_[second, first])), shape=(p, p))
-    passing = np.zeros(p)
-    for start in range(0, p, _SOURCES):
-        sources = np.arange(start, min(start + _SOURCES, p))
-        distance = dijkstra(edges, indices=sources)
-        order = np.argsort(distance, axis=1, kind="stable")
-        n_paths, dependency = np.zeros(distance.shape), np.zeros(distance.shape)
-        n_paths[np.arange(len(sources)), sources] = 1.0
-        n_reached = np.isfinite(distance).sum(axis=1)
-        steps = range(int(n_reached.max()))
-        for rank in steps:
-            row, node, target = _successors(edges, distance, np.flatnonzero(n_reached > rank), order[:, rank])
-            n_paths[row, target] += n_paths[row, node]
-        for rank in reversed(steps[1:]):
-            row, node, target = _successors(edges, distance, np.flatnonzero(n_reached > rank), order[:, rank])
-            fraction = n_paths[row, node] / n_paths[row, target] * (1.0 + dependency[row, target])
-            dependency[np.arange(len(sources)), order[:, rank]] += np.bincount(row, fraction, len(sources))
-        passing += dependency.sum(axis=0)
-    return passing / 2.0
-
-
-def _successors(
-    edges: sparse.csr_array, distance: FloatArray, rows: IntArray, nodes: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Row, node and neighbour of the edges on which a shortest path leaves the node of each row."""
-    degree = np.diff(edges.indptr)[nodes[rows]]
-    row = np.repeat(rows, degree)
-    entry = np.arange(len(row)) + np.repeat(edges.indptr[nodes[rows]] - np.cumsum(degree) + degree, degree)
-    node, target = nodes[row], edges.indices[entry]
-    reached = distance[row, target]
-    on_path = np.abs(distance[row, node] + edges.data[entry] - reached) <= _PATH_TOLERANCE * reached
-    return row[on_path], node[on_path], target[on_path]
+    if find_spec("igraph") is None:
+        return np.full(p, np.nan)
+    graph = require("igraph", "igraph").Graph(n=p, edges=np.column_stack([first, second]).tolist())
+    return np.array(graph.betweenness(weights=length.tolist())) * (2.0 / ((p - 1) * (p - 2)))

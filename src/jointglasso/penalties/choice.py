@@ -9,13 +9,14 @@ from jointglasso._typing import BoolArray, IntArray
 from jointglasso.data.checks import InputError, check_choice, check_nonnegative
 from jointglasso.penalties.base import PairPenalty
 from jointglasso.penalties.class_graph import complete_of, forest_of, read_class_graph
+from jointglasso.penalties.common import CommonPenalty
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.group import GroupPenalty, MaximumPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
 from jointglasso.penalties.missing_variables import MissingVariables, PartialClassPenalty
 
 #: Values of the `penalty` argument.
-PENALTIES = ("group", "maximum", "fused", "chain", "graph", "laplacian")
+PENALTIES = ("group", "maximum", "common", "fused", "chain", "graph", "laplacian")
 
 
 def make_penalty(
@@ -32,16 +33,16 @@ def make_penalty(
     """The penalty from the arguments of `jointglasso.solve`; `absent` (K, p) marks variables missing from a class."""
     check_choice("penalty", penalty, PENALTIES)
     l1, l2 = check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2)
-    if fuse_diagonal and penalty in ("group", "maximum", "laplacian"):
+    if fuse_diagonal and penalty not in ("fused", "chain", "graph"):
         raise InputError(
             f'fuse_diagonal=True goes with penalty="fused", "chain" or "graph", not with "{penalty}": leave it out, or '
             "choose one of these.", "fuse_diagonal",
         )  # fmt: skip
+    if penalty in ("group", "maximum", "common") and class_graph is not None:
+        raise InputError(
+            f'class_graph goes with penalty="chain", "graph" or "laplacian", not with "{penalty}".', "class_graph"
+        )
     if penalty in ("group", "maximum"):
-        if class_graph is not None:
-            raise InputError(
-                f'class_graph goes with penalty="chain", "graph" or "laplacian", not with "{penalty}".', "class_graph"
-            )
         return GroupPenalty(l1, l2) if penalty == "group" else MaximumPenalty(l1, l2)
     if penalty == "fused":
         if not (class_graph is None or (isinstance(class_graph, str) and class_graph in ("complete", "sample_size"))):
@@ -53,6 +54,8 @@ def make_penalty(
         raise InputError(
             'penalty="graph" needs class_graph=, such as [("control", "a"), ("control", "b", 0.5)].', "class_graph"
         )
+    elif penalty == "common":
+        graph = "complete"
     else:
         graph = "chain" if class_graph is None else class_graph
     weights = read_class_graph(graph, class_names, sample_sizes)
@@ -60,7 +63,7 @@ def make_penalty(
         raise InputError(
             'penalty="chain" takes the classes in order; for another class_graph use penalty="graph".', "class_graph"
         )
-    kind = LaplacianPenalty if penalty == "laplacian" else FusedPenalty
+    kind = {"laplacian": LaplacianPenalty, "common": CommonPenalty}.get(penalty, FusedPenalty)
     chosen = kind(l1, l2, weights, penalty, fuse_diagonal)
     return chosen if absent is None else PartialClassPenalty(chosen, MissingVariables(absent))
 

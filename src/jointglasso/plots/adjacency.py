@@ -118,21 +118,25 @@ def block_order(networks: JointNetworks, labels: IntArray | None = None) -> IntA
 
 
 def _similarity_order(features: Any) -> IntArray:
-    """Leaf order of an average-linkage clustering of the rows; reverse Cuthill-McKee where there are very many."""
-    from scipy.cluster.hierarchy import leaves_list, linkage
+    """Order of the rows by clustering of their cosines; reverse Cuthill-McKee where there are very many."""
     from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+    products = features @ features.T
+    if products.shape[0] > MAX_CLUSTERED:
+        return np.asarray(reverse_cuthill_mckee(products.tocsr(), symmetric_mode=True))
+    scale = 1.0 / np.sqrt(products.diagonal())
+    return cluster_order(np.maximum(0.0, 1.0 - products.toarray() * scale[:, None] * scale))
+
+
+def cluster_order(distance: FloatArray) -> IntArray:
+    """Leaf order (p,) of an average-linkage clustering by distances (p, p); the given order where all are equal."""
+    from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
-    n = features.shape[0]
-    products = features @ features.T
-    if n > MAX_CLUSTERED:
-        return np.asarray(reverse_cuthill_mckee(products.tocsr(), symmetric_mode=True))
-    if n <= 2:
-        return np.arange(n)
-    scale = 1.0 / np.sqrt(products.diagonal())
-    distance = np.maximum(0.0, 1.0 - products.toarray() * scale[:, None] * scale)
-    np.fill_diagonal(distance, 0.0)
-    return np.asarray(leaves_list(linkage(squareform(distance, checks=False), "average")))
+    condensed = squareform(distance, checks=False)  # without the diagonal
+    if len(distance) < 3 or np.ptp(condensed) == 0:
+        return np.arange(len(distance))
+    return np.asarray(leaves_list(linkage(condensed, "average")))
 
 
 def _draw_matrix(
@@ -142,15 +146,8 @@ def _draw_matrix(
     n = max(1, len(order))
     if labels is not None:
         _shade_blocks(ax, labels[order])
-    image = ax.imshow(
-        np.ma.masked_equal(cells, 0.0),
-        cmap=_two_sided_colours(),
-        vmin=-strongest,
-        vmax=strongest,
-        extent=(0, n, n, 0),
-        interpolation="nearest",
-        zorder=2,
-    )
+    shown = {"vmin": -strongest, "vmax": strongest, "extent": (0, n, n, 0), "interpolation": "nearest", "zorder": 2}
+    image = ax.imshow(np.ma.masked_equal(cells, 0.0), cmap=_two_sided_colours(), **shown)
     ax.set(xlim=(0, n), ylim=(n, 0), xticks=[], yticks=[], xlabel=f"{len(order):,} variables")
     ax.xaxis.label.set(size=8, color=INK)
     # On two lines, so that the titles of neighbouring panels cannot run into each other.

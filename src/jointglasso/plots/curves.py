@@ -84,9 +84,8 @@ def plot_convergence(solution: Solution, *, path: SavePath = None) -> Figure:
 def _draw_log(ax: Any, steps: Any, values: FloatArray, colour: str, marker: str, label: str) -> None:
     shown = np.isfinite(values) & (values > 0)
     if shown.any():
-        ax.plot(
-            steps[shown], values[shown], color=colour, marker=marker, markersize=3, linewidth=1.2, label=label
-        )  # fmt: skip
+        style = {"color": colour, "marker": marker, "markersize": 3, "linewidth": 1.2}
+        ax.plot(steps[shown], values[shown], label=label, **style)
 
 
 def plot_component_curve(curve: Any, *, path: SavePath = None) -> Figure:

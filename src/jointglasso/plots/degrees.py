@@ -63,10 +63,10 @@ def _draw_distribution(ax: Any, networks: JointNetworks) -> None:
 
 
 def _draw_hubs(ax: Any, networks: JointNetworks, hubs: Any) -> None:
+    tidy(ax)
     if len(hubs) == 0:
         say(ax, "no edges")
         ax.set(xticks=[], yticks=[])
-        tidy(ax)
         return
     height = np.arange(len(hubs))[::-1]
     degree = networks.degree_table[hubs]
@@ -80,10 +80,9 @@ def _draw_hubs(ax: Any, networks: JointNetworks, hubs: Any) -> None:
     ax.set(xlabel="neighbours", ylim=(-0.7, len(hubs) - 0.3))
     ax.set_title("variables with most edges", fontsize=9, color=INK)
     ax.set_xlim(left=min(0.0, -0.02 * degree.max()))
-    tidy(ax)
 
 
-MEASURES = {"strength": "strength", "expected_influence": "expected influence", "betweenness": "betweenness"}
+MEASURES = ("strength", "expected_influence", "betweenness")
 
 
 def plot_centrality(networks: JointNetworks, *, top: int = 25, path: SavePath = None) -> Figure:
@@ -101,7 +100,8 @@ def plot_centrality(networks: JointNetworks, *, top: int = 25, path: SavePath = 
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each measure and a line for each class; see `JointNetworks.centrality` for definitions.
+        A panel for each measure (betweenness where igraph is installed) and a line for each class; see
+        `JointNetworks.centrality` for definitions.
 
     Examples
     --------
@@ -109,21 +109,21 @@ def plot_centrality(networks: JointNetworks, *, top: int = 25, path: SavePath = 
     """
     table = networks.centrality()
     shape = (networks.n_variables, networks.n_classes)
-    values = {name: table[name].to_numpy().reshape(shape) for name in MEASURES}
+    values = {name: table[name].to_numpy().reshape(shape) for name in MEASURES if table[name].notna().any()}
     mean = values["strength"].mean(axis=1)
     chosen = np.argsort(-mean, kind="stable")[: check_count("top", top)]
     chosen = chosen[mean[chosen] > 0]
     figure = new_figure(9.0, 1.6 + 0.2 * max(6, len(chosen)))
-    panels = figure.subplots(1, len(MEASURES), sharey=True)
+    panels = figure.subplots(1, len(values), sharey=True)
     height = np.arange(len(chosen))[::-1]
-    for ax, (name, label) in zip(panels, MEASURES.items(), strict=True):
+    for ax, name in zip(panels, values, strict=True):
         for k, class_name in enumerate(networks.class_names):
             colour, marker = class_style(k, networks.n_classes)
             ax.plot(
                 values[name][chosen, k], height, color=colour, marker=marker, markersize=3.5, linewidth=0.9,
                 label=plain(class_name),
             )  # fmt: skip
-        ax.set_xlabel(label, fontsize=9)
+        ax.set_xlabel(name.replace("_", " "), fontsize=9)
         ax.grid(axis="y", color="#EEEEEE", linewidth=0.6)
         tidy(ax)
     panels[0].set_yticks(height, [plain(networks.variable_names[i]) for i in chosen], fontsize=7)

@@ -11,6 +11,7 @@ from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.data.checks import check_count
 from jointglasso.inference import Inference, NetworkBootstrap
+from jointglasso.plots.adjacency import cluster_order
 from jointglasso.plots.canvas import (
     BLUE,
     FAINT,
@@ -114,24 +115,19 @@ def plot_volcano(result: Inference, *, fdr: float = 0.1, n_named: int = 8, path:
         comparison = table[(table.class1 == a) & (table.class2 == b)]
         height = -np.log10(np.maximum(comparison.p_value.to_numpy(), 1e-300))
         significant = (comparison.q_value <= fdr).to_numpy()
-        ax.scatter(
-            comparison.difference[~significant],
-            height[~significant],
-            s=8,
-            color=FAINT,
-            linewidths=0,
-            alpha=0.5,
-            rasterized=True,
-        )
-        ax.scatter(comparison.difference[significant], height[significant], s=16, color=VERMILION, linewidths=0)
+        for mask, style in (
+            (~significant, {"s": 8, "color": FAINT, "alpha": 0.5, "rasterized": True}),
+            (significant, {"s": 16, "color": VERMILION}),
+        ):
+            ax.scatter(comparison.difference[mask], height[mask], linewidths=0, **style)
         ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
         widest = 1.9 * float(comparison.difference.abs().max())
         ax.set(xlabel=plain(f"difference, {a} \u2212 {b}"), ylabel="\u2212log10 p", xlim=(-widest, widest))
         ax.set_title(f"{int(significant.sum())} at FDR {fdr:g}", fontsize=9, color=INK)
         ax.set_ylim(bottom=0.0)
         _name_points(ax, comparison[significant].head(n_named), height[significant][:n_named])
-        ax.xaxis.label.set_fontsize(9)
-        ax.yaxis.label.set_fontsize(9)
+        ax.xaxis.label.set(fontsize=9)
+        ax.yaxis.label.set(fontsize=9)
         tidy(ax)
     return finish(figure, path)
 
@@ -163,7 +159,8 @@ def plot_q_values(result: Inference, *, path: SavePath = None) -> Figure:
     for k, matrix in enumerate(matrices):
         signed = -np.log10(np.maximum(result.q_values[:, k], 1e-3)) * np.sign(result.estimates.z[:, k])
         matrix[rows, columns] = matrix[columns, rows] = signed
-    order = _order(matrices)
+    similarity = np.sum([np.abs(matrix) for matrix in matrices], axis=0)
+    order = cluster_order(similarity.max() - similarity)
     figure, axes = panels(n_classes, 3.4, 3.4, beside=0.8)
     colours = require("matplotlib.colors", "plots").LinearSegmentedColormap.from_list(
         "sign", [VERMILION, "white", BLUE]
@@ -233,25 +230,13 @@ def _draw_intervals(
         colour, marker = class_style(k, n_classes)
         (estimate, low, high), y = numbers[:, :, k], height + shift[k]
         ax.hlines(y, low, high, color=colour, linewidth=1.3, alpha=0.85)
-        fill = np.where(filled[:, [k]], _rgba(colour), _rgba("white"))
-        ax.scatter(estimate, y, marker=marker, s=24, c=fill, edgecolors=[colour], linewidths=1.1, zorder=3)
+        face = [colour if fill else "white" for fill in filled[:, k]]
+        ax.scatter(estimate, y, marker=marker, s=24, facecolors=face, edgecolors=[colour], linewidths=1.1, zorder=3)
         ax.scatter([], [], marker=marker, s=24, color=colour, label=plain(name))
     ax.set_yticks(height, [plain(name) for name in names])
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
     tidy(ax)
-
-
-def _order(matrices: list[Any]) -> Any:
-    """Order of the variables by average-linkage clustering of the sum over the classes."""
-    hierarchy = require("scipy.cluster.hierarchy", "plots")
-    squareform = require("scipy.spatial.distance", "plots").squareform
-    similarity = np.sum([np.abs(matrix) for matrix in matrices], axis=0)
-    distance = similarity.max() - similarity
-    np.fill_diagonal(distance, 0.0)
-    if len(distance) < 3 or not similarity.any():
-        return np.arange(len(distance))
-    return hierarchy.leaves_list(hierarchy.linkage(squareform(distance, checks=False), "average"))
 
 
 def _name_points(ax: Any, table: Any, height: Any) -> None:
@@ -268,7 +253,3 @@ def _name_points(ax: Any, table: Any, height: Any) -> None:
                 ha=align, va="center", fontsize=7, color=INK,
                 arrowprops={"arrowstyle": "-", "color": PALE, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 2},
             )  # fmt: skip
-
-
-def _rgba(colour: Any) -> Any:
-    return np.array([require("matplotlib.colors", "plots").to_rgba(colour)])

@@ -10,7 +10,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
-from jointglasso.data.checks import InputError, check_count
+from jointglasso.data.checks import InputError, check_choice, check_count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.communities import VariableGroups, node_groups
 from jointglasso.networks.layout import common_layout
@@ -85,8 +85,8 @@ def plot_networks(
     --------
     >>> figure = jgl.plots.plot_networks(networks, groups={"x0": "early", "x1": "early", "x2": "late"})
     """
-    _check_word("colour", colour, ("sign", "kind", "same"))
-    _check_word("layout", layout, ("spring", "circle"))
+    check_choice("colour", colour, ("sign", "kind", "same"))
+    check_choice("layout", layout, ("spring", "circle"))
     among = _among(networks, variables, top)
     drawn = _strong(networks.subnetwork(among), pairs)
     joined = np.arange(len(among)) if isolated else np.flatnonzero(drawn.degree_table.any(axis=1))
@@ -117,22 +117,14 @@ def plot_networks(
     return finish(figure, path)
 
 
-def _check_word(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise InputError(f"{name}={value!r} is not known; choose {' or '.join(map(repr, known))}.", name)
-
-
 def _strong(networks: JointNetworks, pairs: int | str) -> JointNetworks:
     """Networks of the strongest pairs: the requested number, or as many as are readable."""
-    if isinstance(pairs, str):
-        _check_word("pairs", pairs, ("auto", "all"))
-        # Up to 25 % more pairs are drawn rather than truncated.
-        return (
-            networks
-            if pairs == "all" or networks.edge_list.n_pairs <= 1.25 * READABLE
-            else networks.strongest(READABLE)
-        )
-    return networks.strongest(pairs)
+    if not isinstance(pairs, str):
+        return networks.strongest(pairs)
+    check_choice("pairs", pairs, ("auto", "all"))
+    # Up to 25 % more pairs are drawn rather than truncated.
+    readable = pairs == "all" or networks.edge_list.n_pairs <= 1.25 * READABLE
+    return networks if readable else networks.strongest(READABLE)
 
 
 def _title(part: JointNetworks, networks: JointNetworks, k: int) -> str:
@@ -202,16 +194,8 @@ def _panels(n_classes: int, two_lines: bool = False) -> tuple[Figure, list[Any]]
     below = 0.6 if two_lines else 0.4
     total = rows * height + below
     figure = new_figure(columns * width, total, layout=None)
-    grid = figure.add_gridspec(
-        rows,
-        columns,
-        left=0.01,
-        right=0.99,
-        bottom=below / total,
-        top=1 - 0.3 / total,
-        wspace=0.03,
-        hspace=0.3 * ASPECT / width,
-    )
+    margins = {"left": 0.01, "right": 0.99, "bottom": below / total, "top": 1 - 0.3 / total}
+    grid = figure.add_gridspec(rows, columns, wspace=0.03, hspace=0.3 * ASPECT / width, **margins)
     panels = [figure.add_subplot(grid[k // columns, k % columns]) for k in range(n_classes)]
     for ax in panels:
         ax.set(xticks=[], yticks=[])
@@ -252,15 +236,9 @@ def _radii(part: JointNetworks, unit: float) -> FloatArray:
 def _draw_nodes(ax: Any, places: FloatArray, radii: FloatArray, joined: Any, colours: Any) -> None:
     # Areas are in points squared. Two calls, so that pale nodes are drawn behind the lines.
     for mask, face, edge, order in ((~joined, "white", PALE, 0.5), (joined, list(colours[joined]), "white", 3.0)):
+        style = {"linewidths": np.clip(0.16 * radii[mask], 0.2, 0.7), "edgecolors": edge, "zorder": order}
         if mask.any():
-            ax.scatter(
-                *places[mask].T,
-                s=(2 * radii[mask]) ** 2,
-                facecolors=face,
-                edgecolors=edge,
-                linewidths=np.clip(0.16 * radii[mask], 0.2, 0.7),
-                zorder=order,
-            )
+            ax.scatter(*places[mask].T, s=(2 * radii[mask]) ** 2, facecolors=face, **style)
 
 
 def _chosen_labels(

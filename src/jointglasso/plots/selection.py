@@ -46,9 +46,9 @@ def plot_selection(result: Any, *, path: SavePath = None) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A heat map when every lambda1 was combined with every lambda2 (three of each or more); else a line for each
-        ratio lambda2 / lambda1 or for each lambda2, whichever are fewer, up to five; else, as after a search, a map of
-        the points by the sum lambda1 + lambda2 and the fraction lambda2 / (lambda1 + lambda2), coloured by score.
+        A line for each ratio lambda2 / lambda1 or for each lambda2, whichever are fewer, up to five; else, as after a
+        search, a map of the points by the sum lambda1 + lambda2 and the fraction lambda2 / (lambda1 + lambda2),
+        coloured by score.
 
     Examples
     --------
@@ -66,35 +66,13 @@ def plot_selection(result: Any, *, path: SavePath = None) -> Figure:
     ax = figure.subplots()
     columns, criterion = (lambda1, lambda2, score), str(result.criterion)
     key, word = _lines_by(lambda1, lambda2)
-    if _is_grid(lambda1, lambda2):
-        _draw_grid(figure, ax, columns, best, criterion)
-    elif len(np.unique(key)) <= MAX_LINES:
+    if len(np.unique(key)) <= MAX_LINES:
         _draw_lines(ax, columns, best, criterion, (key, word))
     else:
         _draw_map(figure, ax, columns, best, criterion)
     ax.set_title(f"chosen: lambda1 = {lambda1[best]:.3g}, lambda2 = {lambda2[best]:.3g}", fontsize=9, color=INK)
     tidy(ax)
     return finish(figure, path)
-
-
-def _is_grid(lambda1: FloatArray, lambda2: FloatArray) -> bool:
-    n1, n2 = len(np.unique(lambda1)), len(np.unique(lambda2))
-    return min(n1, n2) >= 3 and len(set(zip(lambda1.tolist(), lambda2.tolist(), strict=True))) == n1 * n2
-
-
-def _draw_grid(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int, criterion: str) -> None:
-    lambda1, lambda2, score = columns
-    x, column = np.unique(lambda1, return_inverse=True)
-    y, row = np.unique(lambda2, return_inverse=True)
-    cells = np.full((len(y), len(x)), np.nan)
-    cells[row, column] = score
-    image = ax.pcolormesh(np.ma.masked_invalid(cells), cmap="viridis", edgecolors="white", linewidth=0.3)
-    colour_bar(figure, image, ax, criterion)
-    _mark(ax, column[best] + 0.5, row[best] + 0.5)
-    for axis, values in ((ax.xaxis, x), (ax.yaxis, y)):
-        shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), 8)).round().astype(np.int64))
-        axis.set_ticks(shown + 0.5, [f"{values[i]:.3g}" for i in shown])
-    ax.set(xlabel="lambda1", ylabel="lambda2")
 
 
 def _lines_by(lambda1: FloatArray, lambda2: FloatArray) -> tuple[FloatArray, str]:
@@ -149,9 +127,7 @@ def _draw_map(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int, 
 
 def _mark(ax: Any, x: float, y: float) -> None:
     """Mark the chosen point with a star."""
-    ax.plot(
-        x, y, marker="*", markersize=15, color=VERMILION, markeredgecolor="white", linestyle="none", zorder=5
-    )  # fmt: skip
+    ax.plot(x, y, "*", markersize=15, color=VERMILION, markeredgecolor="white", zorder=5)
 
 
 #: Conventional threshold on the selection frequency of a stable edge.

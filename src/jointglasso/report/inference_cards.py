@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jointglasso._wording import count
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
 from jointglasso.report.wording import Card
@@ -64,7 +65,7 @@ def inference_cards(result: Inference | None, fdr: float = RATE) -> list[Card]:
     if result is None:
         return []
     edges = result.edges(fdr=fdr)
-    paragraphs = [result.method(fdr), *result.notes, _counted(edges, "edges", "edges.csv", fdr)]
+    paragraphs = [result.method(fdr), *result.notes, _counted(edges, "edge", "", "edges.csv", fdr)]
     cards: list[Card] = [
         {
             "id": "inference",
@@ -76,7 +77,7 @@ def inference_cards(result: Inference | None, fdr: float = RATE) -> list[Card]:
     ]
     if result.n_classes > 1:
         differences = result.differences(fdr=fdr)
-        summary = [_counted(differences, "differences between two classes", "differences.csv", fdr)]
+        summary = [_counted(differences, "difference", " between two classes", "differences.csv", fdr)]
         cards.append(
             {
                 "id": "tests",
@@ -127,7 +128,7 @@ def _strength_differences(bootstrap: NetworkBootstrap) -> list[str]:
 def pair_tests(result: Inference | None, networks: JointNetworks) -> dict[str, list[float | None]] | None:
     """P- and q-values of the heterogeneity test (equality across all classes) for the pairs of the networks.
 
-    With two classes also the interval of the difference, `low` and `high`.
+    With two classes also the desparsified `difference` and its interval, `low` and `high`.
     """
     if result is None or result.n_classes < 2:
         return None
@@ -136,7 +137,7 @@ def pair_tests(result: Inference | None, networks: JointNetworks) -> dict[str, l
     p_values, q_values = result.heterogeneity_values
     columns = {"p": p_values, "q": q_values}
     if result.n_classes == 2:
-        columns |= dict(zip(("low", "high"), result.difference_intervals(0, 1)[1:], strict=True))
+        columns |= dict(zip(("difference", "low", "high"), result.difference_intervals(0, 1), strict=True))
     edges, p = networks.edge_list, networks.n_variables
     wanted = edges.first[edges.starts] * p + edges.second[edges.starts]
     known = result.estimates.rows * p + result.estimates.columns
@@ -211,15 +212,11 @@ def _volcanoes(result: Inference, fdr: float) -> list[dict[str, Any]]:
     return sorted(charts, key=lambda chart: -sum(point[2] is not None for point in chart["points"]))[:MAX_CHARTS]
 
 
-def _counted(table: pd.DataFrame, what: str, file: str, fdr: float) -> str:
-    more = (
-        f", of which the first {MAX_ROWS} are shown; jointglasso infer writes all to {file}"
-        if len(table) > MAX_ROWS
-        else ""
-    )
+def _counted(table: pd.DataFrame, noun: str, which: str, file: str, fdr: float) -> str:
+    shown = f", of which the first {MAX_ROWS} are shown; jointglasso infer writes all to {file}"
     return (
-        f"{len(table):,} {what} are significant at a false discovery rate of {fdr:g}{more}. Intervals are pointwise, "
-        "at level 95 %."
+        f"{count(len(table), noun)}{which} {'is' if len(table) == 1 else 'are'} significant at a false discovery rate "
+        f"of {fdr:g}{shown if len(table) > MAX_ROWS else ''}. Intervals are pointwise, at level 95 %."
     )
 
 

@@ -23,6 +23,7 @@ from jointglasso.report.inference_cards import (
     significance_facts,
 )
 from jointglasso.report.wording import (
+    Card,
     certificate_facts,
     edge_cluster_facts,
     footer,
@@ -96,15 +97,26 @@ def make_payload(
         *(tested if fdr is None else []),
     ]
     known = _edges(networks.edge_list, _stability(networks, stability), certified)
+    cards = [card for card in facts if card is not None]
+    _drop_repeated(cards)
     return {
         **network_payload(networks, title=title, groups=groups, texts=texts),
         "edges": known,
         "tests": pair_tests(inference, networks),
-        "facts": [card for card in facts if card is not None],
+        "facts": cards,
         "verdict": badge,
         "significant": fdr,
         "footer": footer(),
     }
+
+
+def _drop_repeated(cards: Sequence[Card]) -> None:
+    """Remove paragraphs that are part of a note or of an earlier section."""
+    shown = [text for card in cards if card["id"] == "notes" for text in card["paragraphs"]]
+    for card in cards:
+        if card["id"] != "notes" and "paragraphs" in card:
+            card["paragraphs"] = [text for text in card["paragraphs"] if not any(text in other for other in shown)]
+            shown += card["paragraphs"]
 
 
 def network_payload(

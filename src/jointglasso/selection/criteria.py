@@ -37,8 +37,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.special import gammaln
-from scipy.stats import chi2
+from scipy.special import chdtrc, chdtri, gammaln
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource, as_source
@@ -163,7 +162,7 @@ def noise_gain(n_candidates: float, n_classes: int, n_pairs: int, n_edges: int) 
     tail = np.exp(max(np.log(n_pairs / n_candidates) - _log_binomial(n_classes, m), -600.0))
     if tail >= 1.0:
         return float(n_edges)
-    return float(n_edges * chi2.sf(chi2.isf(tail, m), m + 2.0) / tail)
+    return float(n_edges * chdtrc(m + 2.0, chdtri(m, tail)) / tail)
 
 
 def single_edge_rate(n_variables: int, n_classes: int, sizes: FloatArray, gamma: float = GAMMA["jbic"]) -> float:
@@ -173,7 +172,7 @@ def single_edge_rate(n_variables: int, n_classes: int, sizes: FloatArray, gamma:
     n_candidates = n_variables * (n_variables - 1) / 2
     price = np.log(sizes) + 2.0 * gamma * np.log(n_candidates * n_classes)
     price = np.maximum(price, NOISE_FACTOR * noise_gain(n_candidates, n_classes, 1, 1) + NOISE_MARGIN)
-    return float(n_candidates * chi2.sf(price, 1.0).sum())
+    return float(n_candidates * chdtrc(1.0, price).sum())
 
 
 def _log_binomial(n: float, k: float) -> float:

@@ -16,6 +16,7 @@ from jointglasso.data import CovarianceSource
 from jointglasso.engine import SolveOptions, solve_with
 from jointglasso.selection.criteria import GraphSize, model_complexity, sample_sizes
 from jointglasso.selection.likelihood import deviances
+from jointglasso.selection.low_rank_fit import degrees_of_freedom, low_rank_deviances, measured_precision
 from jointglasso.selection.relaxed import relaxed_deviances
 from jointglasso.solution import Solution
 
@@ -146,12 +147,17 @@ class Information(Evaluator):
 
     def score_part(self, source: CovarianceSource, known: Any, solution: Solution) -> float:
         """The criterion of a solution; infinite where its degrees are too large for n_k, or without a maximum."""
-        size = GraphSize.of(solution.precision, self._sizes, solution.edge_clusters)
+        latent = solution.low_rank if solution.has_latent else None  # classes are then refitted separately
+        size = GraphSize.of(solution.precision, self._sizes, None if latent else solution.edge_clusters)
         complexity = model_complexity(self._criterion, size, len(self._sizes), source.n_variables, self._gamma)
         if not np.isfinite(complexity):  # before the refit, which takes long where there is no maximum
             return np.inf
+        if latent is not None:
+            cost = 2.0 if self._criterion == "aic" else np.log(self._sizes)
+            complexity += float((cost * degrees_of_freedom(source.n_variables, np.array(latent.ranks))).sum())
         if self._relaxed:
-            deviance = relaxed_deviances(source, solution, self._sizes)
+            refitted = relaxed_deviances if latent is None else low_rank_deviances
+            deviance = refitted(source, solution, self._sizes)
         else:
-            deviance = deviances(source, solution.precision)
+            deviance = deviances(source, measured_precision(solution))
         return np.inf if deviance is None else float((self._sizes * deviance).sum()) + complexity

@@ -24,6 +24,7 @@ from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Solved, solve_point
 from jointglasso.selection.grids import LambdaGrid
 from jointglasso.selection.likelihood import held_out_loss, logdet
+from jointglasso.selection.low_rank_fit import measured_precision
 from jointglasso.selection.relaxed import default_relaxation, refit
 from jointglasso.selection.resampling import EdgeCounter, Part, SelectionData, Sizes, complement, draw, stratified_folds
 from jointglasso.solution import Solution
@@ -123,7 +124,7 @@ class CrossValidated(Evaluator):
 
     def score_part(self, source: CovarianceSource, known: list[FloatArray], solution: Solution) -> float:
         """Total loss of the held-out samples of a fold."""
-        return sum(held_out_loss(Z, Theta, logdet(Theta)) for Z, Theta in zip(known, solution.precision, strict=True))
+        return _loss(known, measured_precision(solution))
 
     def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
         """Mean loss per held-out sample over all folds, with its standard error and the mean of each fold."""

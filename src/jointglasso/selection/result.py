@@ -142,6 +142,8 @@ class SelectionResult:
                 "fewer variables are needed."
             )
         lines = [self._what(), self._why(), self.edge_advice or inside]
+        if self.lambda1 == 0 and len(self.solution.class_names) > 1 and any(self.solution.n_edges):
+            lines.append("lambda1 = 0 makes the networks differ in values only: an edge is in all classes or in none.")
         lines += [
             self._neighbours(),
             self._flatness(),

@@ -25,7 +25,7 @@ from jointglasso.data.prepare import Preparation
 from jointglasso.engine import SolveOptions, solve
 from jointglasso.errors import argument
 from jointglasso.screening.curve import largest_penalties
-from jointglasso.selection.auto_penalty import AUTO, choose_penalty
+from jointglasso.selection.auto_penalty import model_choice
 from jointglasso.selection.budget import SCANNED_ONCE, Budget, describe_left_out, scanned_once
 from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, check_gamma, single_edge_rate
 from jointglasso.selection.em import prepared
@@ -176,6 +176,7 @@ def select(
         limit on all concurrent solves of a machine together) and ``checkpoint`` (a folder with one checkpoint per
         point: the same call after an interrupt reads the finished points from it). ``penalty="auto"`` selects with the
         group and with the fused penalty and takes the one with the larger likelihood of held-out samples.
+        ``latent=[0.4, 0.8]`` tries these penalties mu on latent variables, ``"auto"`` multiples of the noise, and none.
 
     Returns
     -------
@@ -270,8 +271,9 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
     stages = Stages(settings.callback)
     if data.source.n_variables > SCANNED_ONCE:
         stages.begin("scanning the covariances")
-    if settings.solve.penalty == AUTO:
-        found = choose_penalty(data, settings, _search)
+    choose_model = model_choice(settings.solve)
+    if choose_model is not None:
+        found = choose_model(data, settings, _search)
         data, result = replace(data, notes=(*data.notes, found.sentence)), found.result
         settings = replace(settings, solve=found.options)
     else:

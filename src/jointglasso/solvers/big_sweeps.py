@@ -21,7 +21,7 @@ from jointglasso.duality import EDGE_GAP
 from jointglasso.kernels.pair_types import DualState
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.solvers.base import Report, run
-from jointglasso.solvers.column_ascent import NEAR_CHANGE, WARM_CHANGE, ColumnAscent
+from jointglasso.solvers.column_ascent import NEAR_CHANGE, WARM_CHANGE, ColumnAscent, point_near_covariance
 from jointglasso.solvers.column_order import Permutation, as_columns
 from jointglasso.solvers.column_sweeps import LargeColumns, SweepState
 from jointglasso.solvers.dual_point import DualPoint, mirror, rows_per_pass
@@ -172,8 +172,6 @@ def _start_ascent(task: BigTask, warm: DualPoint | None) -> ColumnAscent:
 
     In the last case the off-diagonal is shrunk within the dual ball if the diagonal penalty is small.
     """
-    from jointglasso.kernels.small_columns import NEGLIGIBLE
-
     group, penalty = task.group, task.penalty
     n, variance = len(group.variables), group.optimal_variance(task.diagonal_penalty)
     workers = Workers(task.n_threads)
@@ -183,42 +181,20 @@ def _start_ascent(task: BigTask, warm: DualPoint | None) -> ColumnAscent:
     if task.start is not None and task.W is not None:
         start, W, conflicts, change = task.start, task.W, (task.start.i, task.start.j), NEAR_CHANGE
     elif warm is not None and np.isfinite(warm.gap):
-        start, W, conflicts, change = (
-            warm.theta_support,
-            warm.W,
-            (warm.theta_support.i, warm.theta_support.j),
-            WARM_CHANGE,
-        )
+        start, W, change = warm.theta_support, warm.W, WARM_CHANGE
+        conflicts = start.i, start.j
         for block in range(len(group.size)):
             dual = warm.dense_dual(block)
             mirror(dual)
             W[group.offset[block] : group.offset[block + 1]] = dual.ravel()
     else:
-        W, conflicts, change = S.copy(), _strong_pairs(group, penalty, S, workers), 1.0
-        diagonal = _diagonal(group)
-        if task.diagonal_penalty < NEGLIGIBLE * penalty.box_radius(group.n_classes):
-            W[diagonal] = 0.0
-            largest = float(group.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
-            W *= 1.0 - min(1.0, penalty.box_radius(group.n_classes) / largest) if largest > 0.0 else 1.0
-        W[diagonal] = variance
+        members = np.arange(len(group.members))
+        conflicts, change = _strong_pairs(group, penalty, S, workers), 1.0
+        W = point_near_covariance(group, penalty, task.diagonal_penalty, S.copy(), group.positions(members, members))
     ends = np.concatenate([start.i, start.j]), np.concatenate([start.j, start.i])
     columns = as_columns(n, *ends, np.concatenate([start.value, start.value]))
-    return ColumnAscent.over(
-        group,
-        penalty,
-        group.local,
-        DualState(W, start.diagonal, columns),
-        (S, UNIFORM),
-        conflicts,
-        change,
-        task.n_threads,
-    )
-
-
-def _diagonal(group: BigGroup) -> IntArray:
-    """Flat positions of the diagonal entries."""
-    slot = np.arange(len(group.members)) - group.member_start[group.member_block]
-    return np.asarray(group.offset[group.member_block] + slot * (group.size[group.member_block] + 1))
+    state = DualState(W, start.diagonal, columns)
+    return ColumnAscent.over(group, penalty, group.local, state, (S, UNIFORM), conflicts, change, task.n_threads)
 
 
 def _read_covariances(group: BigGroup, workers: Workers) -> NDArray[np.float32]:

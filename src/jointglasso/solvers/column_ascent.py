@@ -113,7 +113,11 @@ class ColumnAscent:
         (i, j), (r, s) = (
             [local[m] for m in system.entry_members(system.pair_start[chosen])] for chosen in (pairs, conflicts)
         )
-        W = _point_near_covariance(task) if inverse is None else _point_near_inverse(task, inverse)
+        if inverse is None:
+            S = system.S.astype(np.float32)
+            W = point_near_covariance(system, task.penalty, task.diagonal_penalty, S, system.diagonal)
+        else:
+            W = _point_near_inverse(task, inverse)
         columns = as_columns(
             int(local.max()) + 1, np.concatenate([i, j]), np.concatenate([j, i]), np.concatenate([value, value])
         )
@@ -344,18 +348,25 @@ class ColumnAscent:
         return self._workspaces[number]
 
 
-def _point_near_covariance(task: SolverTask) -> NDArray[np.float32]:
-    """S with the optimal diagonal; if the diagonal penalty is small, the off-diagonal is shrunk within the ball."""
+def point_near_covariance(
+    blocks: ClassBlocksInStorage,
+    penalty: PairPenalty,
+    diagonal_penalty: float,
+    S: NDArray[np.float32],
+    diagonal: IntArray,
+) -> NDArray[np.float32]:
+    """S with the optimal diagonal; if the diagonal penalty is small, the off-diagonal is shrunk within the ball.
+
+    In place; `diagonal` holds the positions of the diagonal entries.
+    """
     from jointglasso.kernels.small_columns import NEGLIGIBLE
 
-    system, penalty = task.system, task.penalty
-    W = system.S.astype(np.float32)
-    box_radius = penalty.box_radius(system.n_classes)
-    if task.diagonal_penalty < NEGLIGIBLE * box_radius:
-        W[system.diagonal] = 0.0
-        largest = float(system.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
+    W, box_radius = S, penalty.box_radius(blocks.n_classes)
+    if diagonal_penalty < NEGLIGIBLE * box_radius:
+        W[diagonal] = 0.0
+        largest = float(blocks.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
         W *= 1.0 - min(1.0, box_radius / largest) if largest > 0.0 else 1.0
-    W[system.diagonal] = system.optimal_variance(task.diagonal_penalty)
+    W[diagonal] = blocks.optimal_variance(diagonal_penalty)
     return W
 
 

@@ -4,33 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.big_group import BigGroup
 from jointglasso.kernels.pair_types import PermutedBlocks, SparseColumns
 from jointglasso.screening.groups import block_index
 
-
-class ClassBlocksInStorage(Protocol):
-    """Layout of the class blocks of one group in flat storage (of a `BlockSystem` or a `BigGroup`)."""
-
-    @property
-    def n_classes(self) -> int: ...
-    @property
-    def block_class(self) -> IntArray: ...
-    @property
-    def block_weight(self) -> FloatArray: ...
-    @property
-    def size(self) -> IntArray: ...
-    @property
-    def offset(self) -> IntArray: ...
-    @property
-    def member_start(self) -> IntArray: ...
-    @property
-    def members(self) -> IntArray: ...
+#: Layout of the class blocks of one group in flat storage.
+ClassBlocksInStorage = BlockSystem | BigGroup
 
 
 @dataclass(frozen=True)

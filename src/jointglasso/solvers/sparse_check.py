@@ -18,6 +18,7 @@ from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import entries_in_classes
+from jointglasso.blocks.sparse_factor import SparseInverse
 from jointglasso.blocks.sparse_group import LISTED_SLACK
 from jointglasso.rounding import sum_error
 from jointglasso.solvers.sparse_gradient import SparsePoint
@@ -47,8 +48,9 @@ class ClassInverse:
         working_set, self.inverse = point.working_set, point.inverses[k]
         self.matrix = working_set.matrix(k, point.theta, point.diagonal)
         self.theta = _symmetric(self.matrix)
-        self.mu = least_eigenvalue(point, k)
-        sparsity = self.inverse.factor.sparsity
+        entries = point.theta[working_set.of_class[k]]
+        self.mu = least_eigenvalue(self.inverse, self.matrix.diagonal, entries)
+        sparsity = self.inverse.sparsity
         column_work = 4.0 * len(sparsity.rows) + 2.0 * sparsity.n_tail**2
         degree = 1.0 + len(self.matrix.other) / max(1, len(self.matrix.diagonal))
         self.slack = point.group.slack / point.group.weights[k]
@@ -62,7 +64,7 @@ class ClassInverse:
         of the factor, that of the columns of Takahashi's recursion and that of the inverse of the tail. Infinite if the
         bound on |W^(1/2) F W^(1/2)| is not small.
         """
-        sparsity = self.inverse.factor.sparsity
+        sparsity = self.inverse.sparsity
         norm, relative = self.inverse.factor.backward_error
         if not self.mu > 0.0:
             return np.inf, np.inf
@@ -143,22 +145,19 @@ def _symmetric(matrix: Any) -> Any:
     return sparse.csr_array(off + sparse.diags_array(matrix.diagonal))
 
 
-def least_eigenvalue(point: SparsePoint, k: int) -> float:
-    """Proved lower bound on the least eigenvalue of Theta of class k; 0 if there is none.
+def least_eigenvalue(inverse: SparseInverse, diagonal: FloatArray, entries: FloatArray) -> float:
+    """Proved lower bound on the least eigenvalue of Theta, given by its diagonal and entries; 0 if there is none.
 
     If Theta - mu I has a computed Cholesky factor, ``L L' = Theta - mu I + E`` is positive semidefinite, so that the
     least eigenvalue of Theta is at least mu - |E|_inf, less the rounding of the shift.
     """
-    working_set, inverse = point.working_set, point.inverses[k]
-    members = point.group.members_of[k]
-    diagonal, entries = point.diagonal[members], point.theta[working_set.of_class[k]]
     largest, x = float(inverse.diagonal.max()), inverse.diagonal
     for _ in range(_POWER_STEPS):  # estimate of the largest eigenvalue of W
-        x = inverse.multiply(x / np.sqrt(x @ x))
-        largest = max(largest, float(np.sqrt(x @ x)))
+        x = inverse.multiply(x / np.sqrt((x * x).sum()))
+        largest = max(largest, float(np.sqrt((x * x).sum())))
     for fraction in _FRACTIONS:
         mu = fraction / largest
-        factor = inverse.factor.sparsity.factor(diagonal - mu, entries)
+        factor = inverse.sparsity.factor(diagonal - mu, entries)
         if factor is not None:
             proved = mu - factor.backward_error[0] - 2.0 * _UNIT * float(diagonal.max())
             return max(0.0, proved * (1.0 - 4.0 * _UNIT))

@@ -1,11 +1,14 @@
 """Sparse Cholesky factor, entries of the inverse, columns and eigenvalue bounds against dense linear algebra."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from jointglasso.blocks import sparse_factor
 from jointglasso.blocks.sparse_factor import FactorSparsity, neighbours
+from jointglasso.solvers.sparse_check import least_eigenvalue
 from tests.helpers.sparse_designs import grid_edges, random_edges
 
 
@@ -100,6 +103,78 @@ def test_the_backward_error_covers_the_error_of_the_factor(monkeypatch, tail):
     assert 0.0 < E.sum(axis=1).max() <= norm
     assert (relative * np.outer(root, root) >= E).all()
     assert norm < 1e4 * float(E.sum(axis=1).max())
+
+
+def adversarial(kind, n, seed):
+    """(n, n): a sparse positive definite matrix on which rounding shows, and its edges."""
+    rng = np.random.default_rng(seed)
+    i, j = random_edges(n, 2 * n, rng)
+    weight = 10.0 ** rng.uniform(-4, 4, len(i)) if kind == "weights" else np.ones(len(i))
+    A = np.zeros((n, n))
+    A[i, j] = A[j, i] = -weight
+    sums = -A.sum(axis=1)
+    shift = {"singular": 0.0, "nearly singular": 1e-13, "weights": 1e-9, "scaled": 1e-3, "hub": 0.1}[kind]
+    if kind == "hub":  # eigenvalues of the star cancel: its diagonal is the sum of the squares
+        i, j = np.zeros(n - 1, dtype=np.int64), np.arange(1, n)
+        A[:], sums = 0.0, np.ones(n)
+        A[0, 1:] = A[1:, 0] = np.sqrt(np.arange(1.0, n))
+        sums[0] = n * (n - 1) / 2.0
+    np.fill_diagonal(A, sums + shift + (sums == 0.0))
+    if kind == "scaled":
+        scale = 10.0 ** rng.uniform(-3, 3, n)
+        A *= np.outer(scale, scale)
+    return A, i, j
+
+
+def is_definite_exactly(A, mu):
+    """Whether A - mu I is positive definite, in rational arithmetic, for the numbers as they are stored."""
+    M = [[Fraction(float(x)) for x in row] for row in A]
+    for a in range(len(M)):
+        M[a][a] -= Fraction(float(mu))
+    for a in range(len(M)):
+        if M[a][a] <= 0:
+            return False
+        for b in range(a + 1, len(M)):
+            if M[b][a]:
+                factor = M[b][a] / M[a][a]
+                for c in range(a + 1, len(M)):
+                    M[b][c] -= factor * M[a][c]
+    return True
+
+
+@pytest.mark.parametrize("tail", [0.25, 2.0])
+@pytest.mark.parametrize("kind", ["singular", "nearly singular", "weights", "scaled", "hub"])
+def test_the_eigenvalue_bound_holds_exactly_for_ill_conditioned_matrices(kind, tail, monkeypatch):
+    monkeypatch.setattr(sparse_factor, "_TAIL_FRACTION", tail)
+    for seed in range(6):
+        A, i, j = adversarial(kind, 14, seed)
+        sparsity = FactorSparsity.of(len(A), i, j)
+        factor = sparsity.factor(np.diagonal(A), A[i, j])
+        if factor is None:
+            continue
+        mu = least_eigenvalue(factor.invert(), np.diagonal(A), A[i, j])
+        assert mu == 0.0 or is_definite_exactly(A, mu)
+        assert kind not in ("hub", "weights") or (mu > 0.0 and not is_definite_exactly(A, 4.0 * mu))
+        norm, relative = factor.backward_error
+        E = exact_error(factor, A)
+        assert 0.0 <= float(E.sum(axis=1).max()) <= norm
+        root = np.sqrt(np.diagonal(A)[sparsity.order])
+        assert (relative * np.outer(root, root) >= E).all()
+
+
+def exact_error(factor, A):
+    """(n, n): |L L' - A| in elimination order, from exact products and sums."""
+    sparsity, n = factor.sparsity, len(A)
+    L = np.zeros((n, n))
+    for column in range(sparsity.n_columns):
+        part = slice(sparsity.offset[column], sparsity.offset[column + 1])
+        L[sparsity.rows[part], column], L[column, column] = factor.value[part], factor.pivot[column]
+    L[sparsity.n_columns :, sparsity.n_columns :] = np.triu(factor.tail).T
+    rows = [[Fraction(x) for x in row] for row in L.tolist()]
+    ordered = A[np.ix_(sparsity.order, sparsity.order)].tolist()
+    return np.array([[
+        abs(float(sum(x * y for x, y in zip(rows[a], rows[b], strict=True)) - Fraction(ordered[a][b])))
+        for b in range(n)] for a in range(n)])  # fmt: skip
 
 
 def test_local_columns_are_within_their_bounds():

@@ -629,17 +629,6 @@ def test_drop_missing(table):
         table.select(variables=["g2"]).drop_missing("variables")
 
 
-def test_missing_report_counts(table):
-    report = table.missing_report()
-    assert report.splitlines() == [
-        "1 of 8 values missing (12 %), in 1 of 2 variables (most in 'g2') and 1 of 4 samples.",
-        "Class 'u': 1 missing, 0 of 2 variables without any value.",
-        "Class 'v': 0 missing, 0 of 2 variables without any value.",
-        "drop_missing('variables') leaves 1 variable, drop_missing('samples') 3 samples.",
-    ]
-    assert table.drop_missing("variables").missing_report() == "No value is missing (4 samples, 1 variable)."
-
-
 @pytest.mark.parametrize("correlation", [True, False])
 def test_to_source_keeps_the_order_of_classes(tmp_path, correlation):
     text = "g1,g2,kind\n1,2,z\n2,1,z\n3,3,z\n4,1,b\n5,3,b\n7,4,b\n"
@@ -655,8 +644,10 @@ def test_to_source_keeps_the_order_of_classes(tmp_path, correlation):
 def test_to_source_without_labels_and_with_missing_values(tmp_path, table):
     source = read_text(tmp_path, "a,b\n1,2\n3,1\n").to_source()
     assert source.class_names == ("all",)
-    with pytest.raises(ValueError, match=r"variable 'g2' of sample 's2': see missing_report\(\)"):
+    with pytest.raises(ValueError, match=r"1 missing value \(NaN\) in 1 of 4 samples and 1 of 2 variables \('g2': 1\)"):
         table.to_source()
+    complete = read_text(tmp_path, "a,b\n1,2\n3,1\n4,\n").to_source(missing="complete")
+    np.testing.assert_allclose(complete.block(0, np.arange(2)), [[1, -1], [-1, 1]])
 
 
 def test_repr_tells_the_size(table):

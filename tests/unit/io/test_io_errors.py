@@ -49,7 +49,7 @@ CASES = [
         {},
         "{path} has no lines besides blank and comment lines: copy or download it again.",
     ),
-    ("only_header.csv", "sample,g1,g2\n", {}, "{path} has a header line but no rows below it: add the samples."),
+    ("only_header.csv", "sample,g1,g2\n", {}, "{path} has a header but no rows below it: add the samples."),
     (
         "zeros.csv",
         bytes(range(256)) * 4,

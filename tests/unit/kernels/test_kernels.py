@@ -168,10 +168,11 @@ class group_penalty:
 #: Not compiled: where kernels are kept, how they are chosen, and the room they need.
 PLAIN = ("jit", "pair", "pair_types")
 
-#: Compared in files of their own: test_fused_pairs.py, test_maximum.py, test_rounding.py, test_inference.py,
-#: test_sparse_factor.py.
+#: Compared in files of their own: test_fused_pairs.py, test_maximum.py, test_common.py, test_rounding.py,
+#: test_inference.py, test_sparse_factor.py.
 ELSEWHERE = (
-    "submodular", "fused_face", "fused_pair", "fused_rows", "laplacian_pair", "maximum_pair", "row_sums",
+    "submodular", "fused_face", "fused_pair", "fused_rows", "laplacian_pair", "maximum_pair", "common_pair",
+    "row_sums",
     "support_newton", "sparse_order", "sparse_factor", "sparse_columns",
 )  # fmt: skip
 

@@ -315,7 +315,7 @@ def test_partial_correlations_are_tables_with_names():
     np.testing.assert_allclose(table.loc["a"], [1.0, 0.4, -0.2])
     assert set(networks.partial_correlations()) == {"x", "y"}
     huge = jgl.JointNetworks([sparse.eye_array(6000)], ["x"], [str(i) for i in range(6000)])
-    with pytest.raises(ValueError, match="too big"):
+    with pytest.raises(ValueError, match="too much memory"):
         huge.partial_correlations()
 
 

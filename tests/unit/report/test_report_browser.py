@@ -766,3 +766,24 @@ def test_the_report_of_tests_hides_differences_of_cut_off_estimates(open_report)
     assert page.run("return document.getElementById('differential').hidden")
     assert "significant" in page.texts("#verdict")[0]
     assert "significant" in page.find("#verdict").get_attribute("class"), "not the colour of certificates"
+
+
+def test_a_tested_difference_lies_in_its_interval_and_no_table_is_cut_off(open_report):
+    rng = np.random.default_rng(0)
+    X = {name: rng.normal(size=(90, 5)) for name in ("patients", "controls")}
+    X["patients"][:, 1] += X["patients"][:, 0]
+    chosen, found = jgl.select(X), jgl.infer(X)
+    page = open_report(chosen.solution, selection=chosen, inference=found)
+    rows = page.table("#differential")
+    known = {(row.variable1, row.variable2): row for row in found.differences().itertuples()}
+    assert rows
+    for first, second, *_, difference, interval, q, p in rows:
+        low, high = map(signed, interval.split(" to "))
+        tested = known[first, second]
+        assert low < signed(difference) < high
+        shown = [signed(difference), low, high, float(q), float(p)]
+        assert shown == pytest.approx(
+            [tested.difference, tested.low, tested.high, tested.q_value, tested.p_value], abs=6e-4
+        )
+    wider = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth)"
+    assert page.run(f"return {wider}.map((e) => e.ariaLabel)") == []

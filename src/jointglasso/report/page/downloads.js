@@ -40,11 +40,11 @@ class Downloads {
 
   differenceRows() {
     const { model, state: { shown } } = this, { tests } = this.page.data;
-    const header = ["variable1", "variable2", ...shown.map((k) => model.classes[k]), "difference", ...(tests ? ["p_value", "q_value"] : [])];
+    const header = ["variable1", "variable2", ...shown.map((k) => model.classes[k]), "difference", ...(tests?.low ? ["estimated_difference", "low", "high"] : []), ...(tests ? ["p_value", "q_value"] : [])];
     const pairs = this.page.stage.allPairs.filter((pair) => model.pairPasses(pair) && model.difference(pair, shown) !== 0);
     pairs.sort((a, b) => Math.abs(model.difference(b, shown)) - Math.abs(model.difference(a, shown)));
     return [header, ...pairs.map((pair) => [model.variables[model.first[pair]], model.variables[model.second[pair]],
-      ...shown.map((k) => (model.hasPair(pair, k) ? model.valueAt(pair, k) : "")), model.difference(pair, shown), ...(tests ? [tests.p[pair], tests.q[pair]] : [])])];
+      ...shown.map((k) => (model.hasPair(pair, k) ? model.valueAt(pair, k) : "")), model.difference(pair, shown), ...(tests?.low ? [tests.difference[pair], tests.low[pair], tests.high[pair]] : []), ...(tests ? [tests.p[pair], tests.q[pair]] : [])])];
   }
 
   edgeRows(keep) {

@@ -73,7 +73,7 @@ class Page {
     const { tests, significant } = this.data;
     byId("differential-title").textContent = tests ? "Differences between the estimates, with tests" : "Differences between the estimates (not tested)";
     byId("differential-words").textContent = tests
-      ? `The p-value is that of equal partial correlations in all classes (desparsified estimates), q the false discovery rate at which it is significant; the smallest p-values come first.`
+      ? `${tests.low ? "Difference and interval are those of desparsified estimates, which the penalties do not shrink. " : ""}The p-value is that of equal partial correlations in all classes (desparsified estimates), q the false discovery rate at which it is significant; the smallest p-values come first.`
       : "A difference between two estimates, or an opposite sign, is not a significant difference: jointglasso infer tests them. The largest come first.";
     if (!significant) return;
     byId("differential").hidden = true;
@@ -155,8 +155,8 @@ class Page {
       { label: "and variable", value: (pair) => model.variables[model.second[pair]], cell: (pair) => link(model.second[pair]) },
       { label: "Edge", value: (pair) => this.#presence(pair), cell: (pair) => this.#presence(pair) },
       ...shown.map((k) => number(model.classes[k], (pair) => model.valueAt(pair, k), (pair) => valueCell(model, pair, k))),
-      number(shown.length === 2 ? `${model.classes[shown[0]]} − ${model.classes[shown[1]]}` : "Difference",
-        (pair) => Math.abs(model.difference(pair, shown)), (pair) => differenceText(model.difference(pair, shown), shown.length)),
+      ...(this.data.tests?.low ? [] : [number(shown.length === 2 ? `${model.classes[shown[0]]} − ${model.classes[shown[1]]}` : "Difference",
+        (pair) => Math.abs(model.difference(pair, shown)), (pair) => differenceText(model.difference(pair, shown), shown.length))]),
       ...this.#tested(number), // last, since the last column is sorted by
     ];
   }
@@ -166,7 +166,8 @@ class Page {
     const { tests } = this.data;
     const column = (label, values) => number(label, (pair) => (values[pair] === null ? -2 : -values[pair]), (pair) => formatSmall(values[pair]));
     if (!tests) return [];
-    const interval = tests.low ? [{
+    const interval = tests.low ? [number(`${this.model.classes[0]} − ${this.model.classes[1]}`,
+      (pair) => Math.abs(tests.difference[pair]), (pair) => (tests.difference[pair] === null ? "–" : formatSigned(tests.difference[pair]))), {
       label: "95 % interval", number: true, value: (pair) => tests.low[pair],
       cell: (pair) => (tests.low[pair] === null ? "not tested" : `${formatSigned(tests.low[pair])} to ${formatSigned(tests.high[pair])}`),
     }] : [];
