@@ -158,9 +158,7 @@ def main() -> None:
         one_case(options.graphs[0], options.sizes[0], options.classes[0], options.tol)
         return
     describe_machine()
-    print(
-        f"# n = {SAMPLES} samples a class, tol {options.tol:g}; processor seconds (both cores), 'elapsed' by the clock;"
-    )
+    print(f"# n = {SAMPLES} samples a class, tol {options.tol:g}; processor seconds of both cores,")
     print("# 'elapsed' by the clock; 'peak' is the memory of the whole process in MiB")
     print_header(
         "graph",

@@ -55,7 +55,12 @@ def test_update_of_a_pair_with_one_class_is_soft_thresholding():
     x = np.zeros(1)
     none = np.empty(0, dtype=np.int64)
     update(
-        GroupPair(1.0, 3.0), np.array([4.0]), np.array([8.0]), PairClasses(none, 1, 1.0), x, PenaltyWorkspace(x, none)
+        GroupPair(1.0, 3.0),
+        np.array([4.0]),
+        np.array([8.0]),
+        PairClasses(none, 1, 1.0),
+        x,
+        PenaltyWorkspace(x[None], none[None]),
     )
     assert x[0] == pytest.approx((8.0 - 1.0 - 3.0) / 4.0)
 
