@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -235,21 +236,34 @@ def test_shared_and_specific_networks_add_up_to_those_of_the_classes():
 
 
 def test_variables_missing_from_a_class():
-    S = problem_of(6, 3, seed=9)
-    names = list("abcdef")
+    """A pair is penalised as if the classes that have it were all: rho = n lambda1 + lambda2 for n of them."""
     import pandas as pd
 
-    frames = {
-        k: pd.DataFrame(S[k], names, names).drop(index=out, columns=out)
-        for k, out in enumerate(([], ["a"], ["b", "c"]))
-    }
-    source = jgl.DenseCovariance(frames, variables="union")
+    S, names, out = problem_of(6, 3, seed=9), list("abcdef"), ([], ["a"], ["b", "c"])
+    frames = {k: pd.DataFrame(S[k], names, names).drop(index=o, columns=o) for k, o in enumerate(out)}
     scale = np.abs(S[:, ~np.eye(6, dtype=bool)]).max()
-    found, by_admm = (
-        jgl.solve(source, 0.05 * scale, 0.15 * scale, penalty="common", tol=1e-9, solver=solver)
-        for solver in ("auto", "admm")
+    lambda1, lambda2 = 0.05 * scale, 0.15 * scale
+    Theta = [cp.Variable((len(frame), len(frame)), PSD=True) for frame in frames.values()]
+    total = sum(
+        cp.trace((frame.to_numpy() + lambda1 * np.eye(len(frame))) @ T) - cp.log_det(T)
+        for frame, T in zip(frames.values(), Theta, strict=True)
     )
-    assert found.status and found.objective == pytest.approx(by_admm.objective, rel=1e-8)
+    for i, j in itertools.combinations(names, 2):
+        t = [
+            T[frame.index.get_loc(i), frame.index.get_loc(j)]
+            for frame, T in zip(frames.values(), Theta, strict=True)
+            if i in frame and j in frame
+        ]
+        c, n = cp.Variable(), len(t)
+        own = sum(cp.abs(x - c) for x in t)
+        total += 2 * ((n * lambda1 + lambda2) * cp.abs(c) + (lambda1 + lambda2) * own)
+    problem = cp.Problem(cp.Minimize(total))
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-9, tol_gap_rel=1e-9)
+    source = jgl.DenseCovariance(frames, variables="union")
+    for solver in ("auto", "admm"):
+        solution = jgl.solve(source, lambda1, lambda2, penalty="common", tol=1e-9, solver=solver)
+        assert solution.status.converged
+        assert solution.objective == pytest.approx(problem.value, rel=1e-6)
 
 
 def test_other_arguments_of_fused_penalties_are_refused():
