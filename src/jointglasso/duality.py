@@ -83,14 +83,10 @@ class DualityGap:
             return replace(other, rounding=self.rounding)
         factor = Factorization(self.inverse.copy(), self.factor.logdet.copy(), self.factor.definite.copy())
         merged = DualityGap(self.objective.copy(), self.gap.copy(), self.dual.copy(), factor)
-        merged.update_group(group, blocks, positions, other)
+        merged.objective[group], merged.gap[group] = other.objective[0], other.gap[0]
+        merged.dual[positions], factor.inverse[positions] = other.dual, other.inverse
+        factor.logdet[blocks], factor.definite[blocks] = other.factor.logdet, other.factor.definite
         return merged
-
-    def update_group(self, group: int, blocks: BoolArray, positions: IntArray | slice, other: DualityGap) -> None:
-        """As `with_group`, in place; the caller must be the only user of these bounds."""
-        self.objective[group], self.gap[group], self.dual[positions] = other.objective[0], other.gap[0], other.dual
-        self.inverse[positions] = other.inverse
-        self.factor.logdet[blocks], self.factor.definite[blocks] = other.factor.logdet, other.factor.definite
 
     @property
     def total_gap(self) -> float:

@@ -175,21 +175,15 @@ class BlockSystem:
 
     def only_group(self, group: int) -> tuple[BlockSystem, IntArray | slice]:
         """One group as a separate system, and the flat positions of its blocks in this one."""
-        return self.only_groups(np.array([group]))
-
-    def only_groups(self, groups: IntArray) -> tuple[BlockSystem, IntArray | slice]:
-        """Several groups merged into one, as a separate system, and the flat positions of their blocks in this one."""
         if self.n_groups == 1:
             return self, slice(None)
-        group_mask = np.zeros(self.n_groups, dtype=bool)
-        group_mask[groups] = True
-        blocks = np.flatnonzero(group_mask[self.block_group])
+        blocks = np.flatnonzero(self.block_group == group)
         size = self.size[blocks]
         offset = np.concatenate([[0], np.cumsum(size * size)])
         positions: IntArray | slice = slice(int(self.offset[blocks[0]]), int(self.offset[blocks[-1] + 1]))
         if len(blocks) <= blocks[-1] - blocks[0]:  # not contiguous
             positions = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
-        pairs = np.flatnonzero(group_mask[self.pair_group])
+        pairs = np.flatnonzero(self.pair_group == group)
         entries, pair_start = self.entries_of(pairs)
         number = np.full(self.n_blocks, -1, dtype=np.int64)
         number[blocks] = np.arange(len(blocks))

@@ -15,45 +15,8 @@ from jointglasso.screening.hybrid import Covariances, hybrid_by_class, hybrid_pa
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
 
-
-def class_partition(pairs: PairTable) -> Partition:
-    """Class-specific thresholding: join i and j in class k if ``|S_k,ij| > lambda1``."""
-    from jointglasso.kernels.components import class_components
-
-    return Partition(class_components(pairs.n_variables, pairs.rows, pairs.columns, pairs.exceeds_lambda1))
-
-
-def global_partition(pairs: PairTable) -> Partition:
-    """Global thresholding (Danaher et al.): join pairs outside the dual ball in all classes."""
-    from jointglasso.kernels.components import components
-
-    united = components(
-        pairs.n_variables, pairs.rows[pairs.violates_global_condition], pairs.columns[pairs.violates_global_condition]
-    )
-    return Partition(np.tile(united, (pairs.exceeds_lambda1.shape[1], 1)))
-
-
-def start_partition(pairs: PairTable) -> Partition:
-    """Join pairs that are outside the dual ball and exceed lambda1 in the class: Algorithm 1 without its merge step.
-
-    Finer than the hybrid partition, but condition (8) may fail: the start of dynamic screening, which checks the
-    screened-out pairs after solving.
-    """
-    from jointglasso.kernels.components import class_components
-
-    edges = pairs.exceeds_lambda1 & pairs.violates_global_condition[:, None]
-    return Partition(class_components(pairs.n_variables, pairs.rows, pairs.columns, edges))
-
-
-_FROM_PAIRS = {
-    "class": class_partition,
-    "global": global_partition,
-    "hybrid": hybrid_partition,
-    "dynamic": start_partition,
-}
-
 #: Values of the `rule` argument of `screen`.
-RULES = (*_FROM_PAIRS, "none")
+RULES = ("class", "global", "hybrid", "dynamic", "none")
 
 
 def screen(
@@ -125,23 +88,27 @@ def partition_by(
 
 
 def partition_of_pairs(
-    rule: str, pairs: PairTable, penalty: PairPenalty | None = None, covariances: Covariances | None = None
+    rule: str, pairs: PairTable, penalty: PairPenalty, covariances: Covariances | None = None
 ) -> Partition:
     """Apply one rule, other than "none", to a table of pairs.
 
-    Without a penalty, or with one that is symmetric in the classes, the table is sufficient. Otherwise the hybrid rule
-    also needs the weighted `covariances` of pairs that are not in the table; without them only its first step is done.
+    "class" joins pairs in each class where they exceed lambda1, "global" (Danaher et al.) pairs outside the dual ball
+    in all classes, "dynamic" pairs where they are non-zero in the problem of their two variables. With a penalty that
+    is not symmetric in the classes the hybrid rule also needs the weighted `covariances` of pairs that are not in the
+    table; without them only its first step is done, that of "dynamic".
     """
-    if penalty is None or not penalty.class_dependent:
-        return _FROM_PAIRS[rule](pairs)
-    if rule == "class":
+    from jointglasso.kernels.components import class_components, components
+
+    rows, columns, outside = pairs.rows, pairs.columns, pairs.violates_global_condition
+    if rule == "class" and penalty.class_dependent:
         name = penalty.parameters()["penalty"]
         raise InputError(f'The rule "class" does not hold for penalty="{name}": use "hybrid" or "dynamic".', "rule")
     if rule == "global":
-        return Partition(global_partition(pairs).labels, penalty.coupling)
+        united = components(pairs.n_variables, rows[outside], columns[outside])
+        return Partition(np.tile(united, (pairs.exceeds_lambda1.shape[1], 1)), penalty.coupling)
+    if rule == "hybrid" and not penalty.class_dependent:
+        return hybrid_partition(pairs)
     if rule == "hybrid" and covariances is not None:
         return hybrid_by_class(pairs, penalty, covariances)
-    from jointglasso.kernels.components import class_components
-
-    labels = class_components(pairs.n_variables, pairs.rows, pairs.columns, start_edges(pairs, penalty))
-    return Partition(labels, penalty.coupling)
+    edges = pairs.exceeds_lambda1 if rule == "class" else start_edges(pairs, penalty)
+    return Partition(class_components(pairs.n_variables, rows, columns, edges), penalty.coupling)

@@ -74,14 +74,14 @@ def test_the_inverse_of_an_indefinite_block_is_zero_whatever_memory_held_before(
     assert np.isfinite(factor.inverse).all()
 
 
-@pytest.mark.parametrize("groups", [[0], [1], [0, 2], [1, 2]])
-def test_groups_apart_have_the_numbers_of_their_places(groups):
+@pytest.mark.parametrize("group", [0, 1, 2])
+def test_groups_apart_have_the_numbers_of_their_places(group):
     rng = np.random.default_rng(5)
     S = np.stack([np.cov(rng.standard_normal((12, 40))) for _ in range(2)])
     labels = np.repeat([0, 1, 2], [3, 4, 5])
     system = build_system(as_source(S), class_blocks(np.stack([labels, labels]), smallest=2), np.ones(2))
     flat = rng.standard_normal(len(system.S))
-    part, inside = system.only_groups(np.array(groups))
+    part, inside = system.only_group(group)
     np.testing.assert_array_equal(part.S, system.S[inside])
-    entries = np.flatnonzero(np.isin(system.block_group[system.entry_block], groups))
+    entries = np.flatnonzero(system.block_group[system.entry_block] == group)
     np.testing.assert_array_equal(part.gather(flat[inside]), flat[system.upper[entries]])
