@@ -773,6 +773,39 @@ def held_out_table(repetitions: int, seed: int, work: Work) -> None:
 # All together
 
 
+#: Samples at each of the ten times of `changes`, 20 variables, and the edges of a chain that vanish at the sixth.
+CHANGES, N_TIMES, VANISHING = (40, 100, 300), 10, (3, 9, 14)
+
+
+def tested_changes(job: tuple[int, int, int]) -> np.ndarray:
+    """Changes between consecutive times that are significant at a false discovery rate of 0.1: false share, power."""
+    n, seed, number = job
+    rng = np.random.default_rng([seed, number, n])
+    before = chain(20, 0.35)
+    after = before.copy()
+    for i in VANISHING:
+        after[i, i + 1] = after[i + 1, i] = 0.0
+    samples = {f"t{t}": normal(before if t < N_TIMES // 2 else after, n, rng) for t in range(N_TIMES)}
+    table = jgl.infer(samples).changes(fdr=0.1)
+    places = {(f"x{i}", f"x{i + 1}") for i in VANISHING}
+    is_true = np.array(
+        [
+            first == f"t{N_TIMES // 2 - 1}" and (i, j) in places
+            for first, i, j in zip(table["class1"], table["variable1"], table["variable2"], strict=True)
+        ],
+        dtype=bool,
+    )
+    return np.array([len(table), (~is_true).mean() if len(table) else 0.0, is_true.sum() / len(VANISHING)])
+
+
+def changes_table(repetitions: int, seed: int, work: Work) -> None:
+    """Tests of changes from each of ten times to the next, of which one has three."""
+    print_header("samples at a time", "significant changes", "false (FDR)", "power")
+    for n in CHANGES:
+        rows = np.array(work(tested_changes, [(n, seed, number) for number in range(repetitions)]))
+        print_row(n, *(mean_and_error(column) for column in rows.T))
+
+
 def begin() -> None:
     """A process of several keeps to one core."""
     warnings.simplefilter("ignore")
@@ -791,6 +824,7 @@ def main() -> None:
         "power": lambda o, work: power_table(o.repetitions, o.seed, work),
         "combinations": lambda o, work: combinations_table(o.repetitions, o.seed, work),
         "listed": lambda o, work: listed_table(o.repetitions, o.seed, work),
+        "changes": lambda o, work: changes_table(o.repetitions, o.seed, work),
         "strength": lambda o, work: strength_table(o.repetitions, o.seed, work),
         "real": lambda o, work: real_table(o.repetitions, o.seed, work, o.data),
         "held_out": lambda o, work: held_out_table(-(-o.repetitions // 40), o.seed, work),

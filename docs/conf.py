@@ -67,7 +67,9 @@ def escape(app, what, name, obj, options, lines):
             line = re.sub(r"(?<![\\`])\|(?!`)", r"\\|", line)
             if "`" not in line:
                 line = re.sub(r"(?<=\w)_(?=[\s,.:;)*]|$)", r"\\_", line)
-            lines[number] = re.sub(r"(?<![\w`*\\])\*\*(?=\w+(\s|$|,))", r"\\*\\*", line)
+            if line.count("**") % 2:  # not bold
+                line = re.sub(r"(?<![\w`*\\])\*\*(?=\w+(\s|$|,))", r"\\*\\*", line)
+            lines[number] = line
 
 
 def setup(app):

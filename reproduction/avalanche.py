@@ -10,8 +10,8 @@ from scipy.sparse.csgraph import connected_components
 from jointglasso._typing import FloatArray
 from jointglasso.solution import Solution
 from jointglasso.warm import warm_kernels
-from reproduction.designs import PAPER_LAMBDAS, case, draw, lambdas, scaling_notes, shown_lambdas
-from reproduction.drawing import Curve, curve_grid
+from reproduction.designs import PAPER_LAMBDAS, case, draw, lambdas, scaling_notes
+from reproduction.drawing import Curve, curve_grid, curve_of, panels
 from reproduction.methods import run_default
 from reproduction.result import Result, Row, Settings, judged
 
@@ -125,14 +125,11 @@ def _verdict(rows: list[Row]) -> str:
 
 
 def _cells(rows: list[Row], p: int) -> dict[tuple[str, str], dict[str, Curve]]:
-    cells: dict[tuple[str, str], dict[str, Curve]] = {}
-    for what in ("blocks", "time"):
-        for design, name in dict.fromkeys((row["design"], row["lambdas"]) for row in rows):
-            chosen = [row for row in rows if (row["design"], row["lambdas"]) == (design, name)]
-            x = [row["K"] for row in chosen]
-            column = "biggest" if what == "blocks" else "seconds"
-            curves = {rule: Curve(x, [row[f"{rule} {column}"] for row in chosen]) for rule in ("hybrid", "dynamic")}
-            if what == "blocks":
-                curves[OWN] = Curve(x, [row["own biggest"] for row in chosen])
-            cells[f"type {design}, {what}", shown_lambdas(name, p)] = curves
-    return cells
+    def blocks(rows: list[Row]) -> dict[str, Curve]:
+        biggest = {rule: curve_of(rows, f"{rule} biggest") for rule in ("hybrid", "dynamic")}
+        return biggest | {OWN: curve_of(rows, "own biggest")}
+
+    def seconds(rows: list[Row]) -> dict[str, Curve]:
+        return {rule: curve_of(rows, f"{rule} seconds") for rule in ("hybrid", "dynamic")}
+
+    return panels(rows, p, blocks, ", blocks") | panels(rows, p, seconds, ", time")

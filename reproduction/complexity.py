@@ -16,9 +16,8 @@ from reproduction.designs import (
     draw,
     lambdas,
     scaling_notes,
-    shown_lambdas,
 )
-from reproduction.drawing import Curve, curve_grid
+from reproduction.drawing import Curve, curve_grid, curve_of, panels
 from reproduction.result import Result, Row, Settings, judged
 
 CLAIM = (
@@ -51,7 +50,7 @@ def figure_complexity(settings: Settings) -> Result:
                     | {"hybrid / best other": found["hybrid"].cost / best, "biggest without merging": unmerged.largest}
                 )
     figure = curve_grid(
-        complexity_cells([row for row in rows if row["seed"] == settings.seed], p),
+        panels([row for row in rows if row["seed"] == settings.seed], p, complexity_curves),
         {"": "sum of cubed\nblock sizes"},
         f"Complexity of the partitions, p={p}",
         CLAIM,
@@ -98,13 +97,6 @@ def _on_failures(rows: list[Row]) -> str:
     )
 
 
-def complexity_cells(rows: list[Row], p: int) -> dict[tuple[str, str], dict[str, Curve]]:
-    """Curves over K for each design and pair of penalties."""
-    cells: dict[tuple[str, str], dict[str, Curve]] = {}
-    for design, name in dict.fromkeys((str(row["design"]), str(row["lambdas"])) for row in rows):
-        chosen = [row for row in rows if (row["design"], row["lambdas"]) == (design, name)]
-        x = [int(row["K"]) for row in chosen]
-        cells[f"type {design}", shown_lambdas(name, p)] = {
-            rule: Curve(x, [float(row[f"{rule} cost"]) for row in chosen]) for rule in RULES
-        }
-    return cells
+def complexity_curves(rows: list[Row]) -> dict[str, Curve]:
+    """Cost of each rule over the number of classes."""
+    return {rule: curve_of(rows, f"{rule} cost") for rule in RULES}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jointglasso._optional import require
 from jointglasso.plots.canvas import BLACK, BLUE, GREEN, INK, ORANGE, PURPLE, VERMILION, new_figure, tidy
+from reproduction.designs import shown_lambdas
+from reproduction.result import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +37,21 @@ class Curve:
     x: Sequence[float]
     y: Sequence[float]
     measured: Sequence[bool] | None = None
+
+
+def panels(
+    rows: Sequence[Row], p: int, curves: Callable[[list[Row]], dict[str, Curve]], kind: str = ""
+) -> dict[tuple[str, str], dict[str, Curve]]:
+    """Curves of each design and pair of penalties, made from its rows; `kind` is added to the name of the design."""
+    chosen: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        chosen.setdefault((str(row["design"]), str(row["lambdas"])), []).append(row)
+    return {(f"type {d}{kind}", shown_lambdas(name, p)): curves(group) for (d, name), group in chosen.items()}
+
+
+def curve_of(rows: Sequence[Row], column: str) -> Curve:
+    """A column over the number of classes."""
+    return Curve([row["K"] for row in rows], [row[column] for row in rows])
 
 
 def caption(figure: Figure, title: str, claim: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
 from jointglasso._typing import FloatArray
 from reproduction.cases import run_cases
-from reproduction.complexity import complexity_cells
+from reproduction.complexity import complexity_curves
 from reproduction.designs import (
     BLOCKS_NOTE,
     CHOICES_NOTE,
@@ -19,7 +20,7 @@ from reproduction.designs import (
     lambdas,
     scaling_notes,
 )
-from reproduction.drawing import Curve, curve_grid
+from reproduction.drawing import Curve, curve_grid, curve_of, panels
 from reproduction.methods import PLAIN_NOTE, estimated_seconds, rate_note, time_iteration
 from reproduction.result import Holds, Result, Row, Settings, judged
 
@@ -68,9 +69,14 @@ def large_result(rows: list[Row], settings: Settings) -> Result:
     p = int(rows[0]["p"])
     shown = [row for row in rows if row["seed"] == settings.seed]
     figures = {
-        "": curve_grid(_time_cells(shown, p), {"": "seconds per\niteration"}, f"Time of one iteration, p={p:,}", CLAIM),
+        "": curve_grid(
+            panels(shown, p, _time_curves),
+            {"": "seconds per\niteration"},
+            f"Time of one iteration, p={p:,}",
+            CLAIM,
+        ),
         "-complexity": curve_grid(
-            complexity_cells(shown, p),
+            panels(shown, p, complexity_curves),
             {"": "sum of cubed\nblock sizes"},
             f"Complexity of the partitions, p={p:,}",
             CLAIM,
@@ -138,18 +144,10 @@ def _verdict(rows: list[Row]) -> str:
     )
 
 
-def _time_cells(rows: list[Row], p: int) -> dict[tuple[str, str], dict[str, Curve]]:
-    cells: dict[tuple[str, str], dict[str, Curve]] = {}
-    keys = complexity_cells(rows, p)
-    groups = dict.fromkeys((row["design"], row["lambdas"]) for row in rows)
-    for key, group in zip(keys, groups, strict=True):
-        chosen = [row for row in rows if (row["design"], row["lambdas"]) == group]
-        cells[key] = {
-            method: Curve(
-                [row["K"] for row in chosen],
-                [row[f"{method} seconds"] for row in chosen],
-                [row[f"{method} how"] != "estimated" for row in chosen],
-            )
-            for method in RULE_OF
-        }
-    return cells
+def _time_curves(rows: list[Row]) -> dict[str, Curve]:
+    return {
+        method: replace(
+            curve_of(rows, f"{method} seconds"), measured=[row[f"{method} how"] != "estimated" for row in rows]
+        )
+        for method in RULE_OF
+    }

@@ -22,9 +22,8 @@ from reproduction.designs import (
     draw,
     lambdas,
     scaling_notes,
-    shown_lambdas,
 )
-from reproduction.drawing import Curve, curve_grid
+from reproduction.drawing import Curve, curve_grid, panels
 from reproduction.methods import METHODS, PLAIN_NOTE, run_admm, run_default, time_to_stop
 from reproduction.result import Holds, Result, Row, Settings, judged
 
@@ -103,7 +102,8 @@ def times_result(rows: list[Row], settings: Settings) -> Result:
         "lower bound. No time is estimated.",
         "Intervals go from the smallest to the largest value over seeds and penalties. The figure shows medians.",
     ]
-    figure = curve_grid(_cells(rows, p), {"": "processor\nseconds"}, f"Time to the paper's stopping rule, p={p}", CLAIM)
+    cells, title = panels(rows, p, _curves), f"Time to the paper's stopping rule, p={p}"
+    figure = curve_grid(cells, {"": "processor\nseconds"}, title, CLAIM)
     return Result(CLAIM, _verdict(rows), _judge(rows), rows, {"": figure}, notes)
 
 
@@ -182,13 +182,10 @@ def _growth_in_words(rows: list[Row]) -> str:
     return f"Growth from {few} to {many} classes, in the median: {listed} times."
 
 
-def _cells(rows: list[Row], p: int) -> dict[tuple[str, str], dict[str, Curve]]:
-    cells: dict[tuple[str, str], dict[str, Curve]] = {}
-    for design, name in dict.fromkeys((str(row["design"]), str(row["lambdas"])) for row in rows):
-        chosen = [row for row in rows if (row["design"], row["lambdas"]) == (design, name)]
-        x = list(dict.fromkeys(int(row["K"]) for row in chosen))
-        cells[f"type {design}", shown_lambdas(name, p)] = {
-            method: Curve(x, [float(np.median(_seconds([r for r in chosen if r["K"] == K], method))) for K in x])
-            for method in (*METHODS_SHOWN, DEFAULT)
-        }
-    return cells
+def _curves(rows: list[Row]) -> dict[str, Curve]:
+    """Medians over the data sets."""
+    by_classes = {K: [row for row in rows if row["K"] == K] for K in dict.fromkeys(int(row["K"]) for row in rows)}
+    return {
+        method: Curve(list(by_classes), [float(np.median(_seconds(group, method))) for group in by_classes.values()])
+        for method in (*METHODS_SHOWN, DEFAULT)
+    }

@@ -7,12 +7,11 @@ depend on each other in all three cancers, and which in one only? These data are
 ``jointglasso demo`` analyses them in the same way.
 """
 
-# sphinx_gallery_thumbnail_number = 2
-
 # %%
 # The data
 # --------
 # The genes are markers of ten processes and cell types, which the estimation does not use.
+# sphinx_gallery_thumbnail_number = 2
 import jointglasso as jgl
 
 table, processes = jgl.datasets.load_expression()

@@ -147,7 +147,8 @@ def _longest() -> list[Callable[[], None]]:
     from jointglasso.kernels.pair_types import Entries, FusedPair, GroupPair, PenaltyWorkspace
 
     x, n, matrix = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros((0, 0))
-    fused, entries, work = FusedPair(x, matrix, 0, x, n, n), Entries(n, n, x, 0), PenaltyWorkspace(x, n)
+    integers = matrix.astype(np.int64)
+    fused, entries, work = FusedPair(x, matrix, 0, x, n, n), Entries(n, n, x, 0), PenaltyWorkspace(matrix, integers)
     return [
         partial(_compile_big_sweeps, fused),
         partial(_compile_small_sweeps, fused),
@@ -181,7 +182,7 @@ def _compile_big_sweeps(pair: object) -> None:
     stack, ascent = PermutedBlocks(nn, nn, n, n, n, n, x, single, x), DualState(single, x, SparseColumns(n, n, xx))
     sweep = Sweep(stack, ascent, 0.0, ColumnUpdates(n, nn, xxx, xx, xx, xxx, which), x)
     workspace = ColumnWorkspace(
-        xx, which, n, x, ColumnDiagonal(x, x, x), PairWorkspace(x, x, x, n, PenaltyWorkspace(x, n)), n, n, x, x
+        xx, which, n, x, ColumnDiagonal(x, x, x), PairWorkspace(x, x, x, n, PenaltyWorkspace(xx, nn)), n, n, x, x
     )
     compile_for(sweep_columns, pair, True, n, n, workspace, sweep, Team(n, n, n, n))
 

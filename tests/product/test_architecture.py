@@ -330,7 +330,7 @@ def test_compiled_kernels_are_cached_on_disk():
         if "njit" in ast.unparse(decorator)
     ]
     kinds = {decorator.split("(")[0] for decorator in decorators}
-    assert len(decorators) > 10 and kinds <= {"njit", "njit_internal", "njit_no_refcount"}
+    assert 10 < len(decorators) <= 220 and kinds <= {"njit", "njit_internal", "njit_no_refcount"}
 
 
 def test_kernels_are_compiled_by_the_one_that_finds_a_folder():
@@ -463,17 +463,16 @@ def test_public_names_resolve_and_are_documented():
 
 
 def test_public_names_resolve_in_a_fresh_process():
-    code = "import jointglasso as j; print(all(hasattr(j, name) for name in dir(j)))"
-    assert run_python(code) == "True"
+    code = (
+        "from jointglasso import *\nprint(callable(solve), callable(screen))\n"
+        "import jointglasso as j\nprint(all(hasattr(j, name) for name in dir(j)))"
+    )
+    assert run_python(code).split() == ["True"] * 3
 
 
 def test_unknown_attribute_raises_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         jointglasso.no_such_name  # noqa: B018
-
-
-def test_star_import_works():
-    assert run_python("from jointglasso import *; print(callable(solve), callable(screen))") == "True True"
 
 
 def test_names_of_type_checkers_are_the_lazy_names():

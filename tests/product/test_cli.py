@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -313,6 +315,9 @@ def test_demo_ends_in_a_clear_choice_with_readable_networks(tmp_path, monkeypatc
         assert "Warning" not in result.output and "It lies inside what was tried" in shown
         for words in ("195 samples", "KIRC", "joined in all classes", "Significant differences", "Certificate: "):
             assert words in shown
+        page = (Path(__file__).parents[2] / "docs" / "first_look.md").read_text("utf-8")
+        for line in re.findall(r"^(?:Chosen:|Of \d+ pairs|Significant differences).*$", page, flags=re.M):
+            assert line in shown, "the page shows another result of the demo"
         assert (tmp_path / "jointglasso-demo" / "figures").exists() == figures
     assert "cell cycle" in (tmp_path / "jointglasso-demo" / "report.html").read_text()
     edges = pd.read_csv(tmp_path / "jointglasso-demo" / "edges.csv")

@@ -84,6 +84,8 @@ def test_answers_run(code, world, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.chdir(tmp_path)
     Path("hallmark.gmt").write_text("repair\tnone\tTP53\tMDM2\tA\n")
+    if "shared_and_specific" in code:
+        world = {**world, "solution": jgl.solve(world["source"], 0.1, 0.1, penalty="common")}
     if "adata" in code:
         anndata = pytest.importorskip("anndata")
         cells = pd.DataFrame({"cell_type": world["y"]}, index=[str(i) for i in range(120)])

@@ -296,6 +296,27 @@ def test_intervals_and_p_values_agree(found):
     np.testing.assert_array_equal((wide.low > 0) | (wide.high < 0), wide.p_value < 0.01)
 
 
+def test_changes_are_the_differences_of_consecutive_classes_with_one_false_discovery_rate():
+    samples = {
+        name: chain(strength, 90, seed=k) for k, (name, strength) in enumerate([("t0", 0.4), ("t1", 0.4), ("t2", -0.3)])
+    }
+    tested = jgl.infer(samples)
+    changes, differences = tested.changes(), tested.differences()
+    keys = ["class1", "class2", "variable1", "variable2"]
+    assert set(zip(changes.class1, changes.class2, strict=True)) == {("t0", "t1"), ("t1", "t2")}
+    both = changes.merge(differences, on=keys, suffixes=("", "_own"))
+    assert len(both) == len(changes) == 2 * tested.n_pairs
+    for column in ("difference", "low", "high", "p_value"):
+        np.testing.assert_allclose(both[column], both[column + "_own"])
+    np.testing.assert_allclose(changes.q_value, q_values(changes.p_value.to_numpy(), len(changes)))
+    significant = tested.changes(fdr=0.1)
+    assert len(significant) > 4 and set(significant.class1) == {"t1"}
+    two = jgl.infer({name: samples[name] for name in ("t0", "t2")})
+    pd.testing.assert_frame_equal(two.changes(), two.differences())
+    with pytest.raises(jgl.InputError, match="only one"):
+        jgl.infer(samples["t0"]).changes()
+
+
 def test_a_contrast_of_two_classes_is_their_difference(found):
     order = ["variable1", "variable2"]
     contrast = found.contrast({"case": 1, "control": -1}).sort_values(order)

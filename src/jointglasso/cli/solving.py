@@ -202,9 +202,12 @@ def read_pair_weights(file: Path) -> dict[tuple[str, str], float]:
 
 def say_if_compiling(session: Session) -> None:
     """Print a note where kernels must be compiled first, and start compiling them in another process."""
+    from jointglasso.kernels import jit
     from jointglasso.warm import compile_ahead, kernel_cache
 
     cache = kernel_cache()
+    if not session.quiet:
+        jit.announce = session.note
     if not cache.sweeps:
         once = "First use on this machine: compiling takes half a minute, once."
         session.note(once if cache.lasting else "Compiling takes half a minute.")

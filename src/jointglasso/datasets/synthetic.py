@@ -16,20 +16,18 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import blas, lapack
 from scipy.sparse.csgraph import connected_components
 
-from jointglasso.data.checks import InputError
+from jointglasso._typing import FloatArray, IntArray
+from jointglasso.data.checks import InputError, check_choice, check_count
 
 __all__ = ["JointData", "make_joint_ggm"]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.intp]
 RandomState = int | SeedSequence | Generator | None
 
-KINDS = ("A", "B", "C", "modules", "expression")
+KINDS = ("A", "B", "C", "modules")
 DIAGONAL = 5.0
 
 
@@ -133,7 +131,7 @@ def make_joint_ggm(
         - "B": the same dense diagonal blocks in every class; the signs are drawn for each class separately
           (common signs would make the K matrices equal).
         - "C": as "B", but in each class some variables have moved to another block.
-        - "modules" (or "expression"): unit variances; one latent factor drives each module, so its block of
+        - "modules": unit variances; one latent factor drives each module, so its block of
           the precision matrix is full; some modules belong to one class; the rest is noise.
 
         In A, B and C the diagonal is 5 and an off-diagonal entry is 0 or +-5r. A kind ignores the parameters
@@ -177,12 +175,9 @@ def make_joint_ggm(
     >>> data.covariances.shape
     (3, 50, 50)
     """
-    _require(kind in KINDS, "kind", kind, f"one of {', '.join(map(repr, KINDS))}")
-    kind = "modules" if kind == "expression" else kind
-    _require(_is_integer(p) and p >= 2, "p", p, "an integer of at least 2")
-    _require(_is_integer(n_classes) and n_classes >= 1, "n_classes", n_classes, "an integer of at least 1")
-    p, n_classes = int(p), int(n_classes)  # a small numpy integer would overflow below
-    _require(output in ("samples", "covariances"), "output", output, "'samples' or 'covariances'")
+    check_choice("kind", kind, KINDS)
+    check_choice("output", output, ("samples", "covariances"))
+    p, n_classes = check_count("p", p, 2), check_count("n_classes", n_classes)
     counts = _sample_counts(n_samples, 100 if kind == "modules" else 5 * p, n_classes)
     build: Callable[..., sparse.csc_array]
     if kind == "A":

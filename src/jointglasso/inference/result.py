@@ -182,17 +182,39 @@ class Inference(ReprMixin):
         pandas.DataFrame
             Columns `class1`, `class2`, `variable1`, `variable2`, `difference`, `low`, `high`, `p_value`, `q_value`.
         """
+        K = self.n_classes
+        return self._differences([(a, b) for a in range(K) for b in range(a + 1, K)], fdr, level, jointly=False)
+
+    def changes(self, *, fdr: float | None = None, level: float = 0.95) -> pd.DataFrame:
+        """Table of the differences between each class and the next, for classes in order such as times or stages.
+
+        Columns and parameters as in `differences`; q-values count the pairs of all K - 1 steps together. The classes
+        must be independent samples, not windows that overlap.
+        """
+        steps = [(k, k + 1) for k in range(self.n_classes - 1)]
+        return self._differences(steps, fdr, level, jointly=True)
+
+    def _differences(
+        self, class_pairs: list[tuple[int, int]], fdr: float | None, level: float, *, jointly: bool
+    ) -> pd.DataFrame:
+        """Differences between pairs of classes, with q-values over all of them or by comparison."""
         self._require_classes("Differences")
         estimates = self.estimates
-        pairs = [(a, b) for a in range(self.n_classes) for b in range(a + 1, self.n_classes)]
+        p_values = np.array(
+            [
+                tests.difference_p_values(estimates.z[:, both], estimates.error[:, both], self._degrees[both])
+                for both in map(list, class_pairs)
+            ]
+        )
+        if jointly:
+            q = q_values(p_values.ravel(), len(class_pairs) * self.n_pairs).reshape(p_values.shape)
+        else:
+            q = np.array([q_values(p, self.n_pairs) for p in p_values])
         parts = []
-        for a, b in pairs:
-            both = [a, b]
-            difference, low, high = self.difference_intervals(a, b, level)
-            p = tests.difference_p_values(estimates.z[:, both], estimates.error[:, both], self._degrees[both])
-            values = (difference, low, high, p, q_values(p, self.n_pairs))
+        for (a, b), p, own_q in zip(class_pairs, p_values, q, strict=True):
+            values = (*self.difference_intervals(a, b, level), p, own_q)
             parts.append(dict(zip(("difference", "low", "high", "p_value", "q_value"), values, strict=True)))
-        names = {f"class{n + 1}": [self.class_names[pair[n]] for pair in pairs] for n in (0, 1)}
+        names = {f"class{n + 1}": [self.class_names[pair[n]] for pair in class_pairs] for n in (0, 1)}
         return self._table(parts, names, fdr)
 
     def contrast(

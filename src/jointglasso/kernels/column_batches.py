@@ -112,17 +112,10 @@ def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, workspace: Colu
                 x = updates.value[d, a, k]
                 if x != 0.0:
                     base = blocks.offset[block] + blocks.slot_of[k, updates.other[d, a]] * blocks.size[block]
-                    _subtract(x / updates.tau[d, k], W[base + batch.lo[block] : base + batch.hi[block]], implied)
+                    axpy(-x / updates.tau[d, k], W[base + batch.lo[block] : base + batch.hi[block]], implied)
     for c in range(d):
         if updates.n_pairs[c] >= 0:
             _couple_batch_pair(penalty, c, d, batch, (workspace, zero, one), sweep)
-
-
-@njit_internal
-def _subtract(factor: float, row: FloatArray, out: FloatArray) -> None:
-    """``out -= factor * row``."""
-    for i in range(out.shape[0]):
-        out[i] -= factor * row[i]
 
 
 @njit_internal
@@ -215,8 +208,12 @@ def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColum
     blocks, state, updates = sweep.stack, sweep.ascent, sweep.updates
     old = state.columns
     n = new.start[batch.begin]
-    new = _with_capacity(n + _batch_pairs(batch, sweep), n, new)
     m = batch.end - batch.begin
+    n_needed = n
+    for c in range(m):
+        j = batch.begin + c
+        n_needed += updates.n_pairs[c] if updates.n_pairs[c] >= 0 else old.start[j + 1] - old.start[j]
+    new = _with_capacity(n_needed, n, new)
     for c in range(m):
         if updates.shifted[c]:
             _restore_diagonal_dominance(blocks, batch, state.W, updates)
@@ -256,17 +253,6 @@ def _append(other: IntArray, value: FloatArray, n: int, columns: SparseColumns) 
     copy(other, columns.other[n:])
     for a in range(other.shape[0]):
         copy(value[a], columns.value[n + a])
-
-
-@njit_internal
-def _batch_pairs(batch: Batch, sweep: Sweep) -> int:
-    """Number of pairs in the columns of a batch."""
-    old, n_pairs = sweep.ascent.columns, sweep.updates.n_pairs
-    n = 0
-    for c in range(batch.end - batch.begin):
-        j = batch.begin + c
-        n += n_pairs[c] if n_pairs[c] >= 0 else old.start[j + 1] - old.start[j]
-    return n
 
 
 @njit

@@ -14,7 +14,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.jit import njit_internal, njit_no_refcount
 from jointglasso.kernels.pair import Penalty, pair_homogeneous, pair_separable, pair_update
-from jointglasso.kernels.pair_types import Blocks, Columns, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import N_INTEGER_ROWS, Blocks, Columns, PairClasses, PenaltyWorkspace
 
 #: Reciprocal of the largest factor by which one update rescales a column. Columns of hub variables may grow twentyfold
 #: or more; without rescaling they converge slowly, and Theta is not positive definite until then.
@@ -72,8 +72,8 @@ class Column(NamedTuple):
 
 @njit_internal
 def allocate_workspace(n_classes: int, workspace_size: int) -> PairWorkspace:
-    """Allocate scratch arrays for one pair in `n_classes` classes; the penalty needs `workspace_size` elements."""
-    reals, integers = np.empty(workspace_size), np.empty(workspace_size, np.int64)
+    """Allocate scratch arrays for one pair in `n_classes` classes; the penalty needs `workspace_size` rows."""
+    reals, integers = np.empty((workspace_size, n_classes)), np.empty((N_INTEGER_ROWS, n_classes), np.int64)
     a, b, new, cls = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes, np.int64)
     return PairWorkspace(a, b, new, cls, PenaltyWorkspace(reals, integers))
 
@@ -81,38 +81,33 @@ def allocate_workspace(n_classes: int, workspace_size: int) -> PairWorkspace:
 @njit_no_refcount
 def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: PairWorkspace) -> float:
     """One pass of coordinate descent over the active pairs of a column at fixed tau; the largest change of w_12."""
-    x, product, diagonal = column.x, column.product, column.diagonal
-    W, S = column.W, column.S
-    slots, variance = column.slot, column.variance
+    x, product, W, S = column.x, column.product, column.W, column.S
+    weight, tau = column.diagonal.weight, column.diagonal.tau
+    slots, variance, factor = column.slot, column.variance, column.factor
     base, side, row = column.base, column.side, column.row
+    a_pair, b_pair, new = workspace.a, workspace.b, workspace.new
+    cls, work = workspace.cls, workspace.work
     max_change = 0.0
     for a in range(n_active):
         m = 0
         for k in range(slots.shape[1]):
             slot = slots[a, k]
             if slot >= 0:
-                workspace.a[m] = diagonal.weight[k] * variance[a, k] / diagonal.tau[k]
-                slope = S[row[k] + slot] + product[k, slot] / diagonal.tau[k]
-                workspace.b[m] = workspace.a[m] * x[k, slot] - diagonal.weight[k] * slope
-                workspace.new[m] = x[k, slot]
-                workspace.cls[m] = k
+                a_pair[m] = weight[k] * variance[a, k] / tau[k]
+                slope = S[row[k] + slot] + product[k, slot] / tau[k]
+                b_pair[m] = a_pair[m] * x[k, slot] - weight[k] * slope
+                new[m] = x[k, slot]
+                cls[m] = k
                 m += 1
-        pair_update(
-            penalty,
-            workspace.a,
-            workspace.b,
-            PairClasses(workspace.cls, m, column.factor[a]),
-            workspace.new,
-            workspace.work,
-        )
+        pair_update(penalty, a_pair, b_pair, PairClasses(cls, m, factor[a]), new, work)
         for e in range(m):
-            k = workspace.cls[e]
+            k = cls[e]
             slot = slots[a, k]
-            step = workspace.new[e] - x[k, slot]
+            step = new[e] - x[k, slot]
             if step != 0.0:
-                x[k, slot] = workspace.new[e]
+                x[k, slot] = new[e]
                 axpy(step, W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]], product[k])
-                max_change = max(max_change, abs(step) * variance[a, k] / diagonal.tau[k])
+                max_change = max(max_change, abs(step) * variance[a, k] / tau[k])
     return max_change
 
 

@@ -137,28 +137,23 @@ def update_column(penalty: Penalty, c: int, batch: Batch, workspace: ColumnWorks
     Pairs inside the batch may not join the active set: the columns of a batch are updated independently.
     """
     blocks, state, updates = sweep.stack, sweep.ascent, sweep.updates
+    diagonal, column_block, j = workspace.diagonal, workspace.block, batch.begin + c
     workspace.is_active[batch.begin : batch.end] = True
-    _load_column(batch.begin + c, blocks, state, workspace)
-    active, slot, x = _solve(penalty, batch.begin + c, blocks, state, sweep.tolerance, workspace)
+    for k in range(column_block.shape[0]):
+        block = blocks.block_of[k, j]
+        column_block[k] = block
+        if block >= 0:
+            slot_j = blocks.slot_of[k, j]
+            workspace.base[k] = blocks.offset[block] + slot_j * blocks.size[block]
+            diagonal.weight[k] = blocks.weight[block]
+            diagonal.variance[k] = state.W[workspace.base[k] + slot_j]
+            diagonal.tau[k] = state.precision[blocks.member_start[block] + slot_j]
+            workspace.y[k, : blocks.size[block]] = 0.0
+    active, slot, x = _solve(penalty, j, blocks, state, sweep.tolerance, workspace)
     _store_column(penalty, c, active, slot, x, workspace, updates)
     if updates.n_pairs[c] >= 0:
         _write_row(c, blocks, batch, state, workspace, updates)
     workspace.is_active[batch.begin : batch.end] = False
-
-
-@njit_no_refcount
-def _load_column(j: int, blocks: PermutedBlocks, state: DualState, workspace: ColumnWorkspace) -> None:
-    """Load block, weight, W_jj and tau of column j in each class."""
-    diagonal, column_block = workspace.diagonal, workspace.block
-    for k in range(column_block.shape[0]):
-        column_block[k] = blocks.block_of[k, j]
-        if column_block[k] >= 0:
-            slot = blocks.slot_of[k, j]
-            workspace.base[k] = blocks.offset[column_block[k]] + slot * blocks.size[column_block[k]]
-            diagonal.weight[k] = blocks.weight[column_block[k]]
-            diagonal.variance[k] = state.W[workspace.base[k] + slot]
-            diagonal.tau[k] = state.precision[blocks.member_start[column_block[k]] + slot]
-            workspace.y[k, : blocks.size[column_block[k]]] = 0.0
 
 
 @njit_internal

@@ -17,8 +17,8 @@ HOMOGENEOUS = True
 
 
 def workspace_size(n_classes: int) -> int:
-    """Length of each workspace array for K classes."""
-    return 2 * n_classes
+    """Number of rows of the real workspace for K classes."""
+    return 2
 
 
 @njit_no_refcount(forceinline=True)
@@ -169,7 +169,7 @@ def subgradient(
     n = pair.n
     gamma, rho = coefficients(penalty, pair)
     c = shared_value(theta, n, gamma, rho)
-    free, unit = work.real[:n], work.real[n : 2 * n]
+    free, unit = work.real[0], work.real[1]
     m = 0
     fixed = 0.0
     total = 0.0

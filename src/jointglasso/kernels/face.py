@@ -41,7 +41,9 @@ def multiply_rows(
     Tiles of columns of W stay in cache while the rows of D select from them.
     """
     tile = np.empty((_ROWS, _COLUMNS), W.dtype)
-    n_others = _longest_row(first, last, index) + 4
+    n_others = 4
+    for row in range(first, last):
+        n_others = max(n_others, index.start[row + 1] - index.start[row] + 4)
     others, factors = np.empty(n_others, np.int64), np.empty(n_others, W.dtype)
     begin = first
     while begin < last:
@@ -92,15 +94,6 @@ def sample_rows(
             if column >= slot and wanted[entry]:
                 other = base + column * width
                 out[entry] = np.dot(W_row, product[other : other + width])
-
-
-@njit_internal
-def _longest_row(first: int, last: int, index: SupportIndex) -> int:
-    """Largest number of entries in one of the rows first..last-1 of D."""
-    longest = 0
-    for row in range(first, last):
-        longest = max(longest, index.start[row + 1] - index.start[row])
-    return longest
 
 
 @njit_internal

@@ -2,7 +2,8 @@
 
 A pair is described by the n classes that contain it, ``cls[:n]``, in ascending order. In the other classes it is
 screened out: t_l = 0 there, and the edge g_kl adds to the l1 weight of class k. `v` multiplies the penalty of the pair.
-Both workspace arrays have `workspace_size(K)` elements.
+The workspace has `workspace_size(K)` rows of real numbers. The Laplacian penalty has the same type and shares the
+compiled kernels: the functions below pass its pairs on to `laplacian_pair`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,31 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.fused_face import class_l1_weights, face_is_optimal, outside, zero_is_optimal
+from jointglasso.kernels import laplacian_pair
+from jointglasso.kernels.fused_face import face_is_optimal, zero_is_optimal
+from jointglasso.kernels.group_pair import soft
 from jointglasso.kernels.jit import njit_no_refcount
-from jointglasso.kernels.pair_types import FusedPair, PairClasses, PenaltyWorkspace
-from jointglasso.kernels.submodular import Graph, class_l1, graph_of, max_cut_set, split_at_cut
+from jointglasso.kernels.laplacian_pair import threshold
+from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.submodular import (
+    ALL,
+    CHOSEN,
+    GAIN,
+    GRAPH,
+    L1,
+    LABEL,
+    LINEAR,
+    SHIFTED,
+    X,
+    class_l1,
+    load_graph,
+    load_weights,
+    max_cut_set,
+    outside,
+    split_at_cut,
+)
+
+__all__ = ["threshold"]
 
 #: Gains below this fraction of the data are rounding errors: they neither make a value non-zero nor split a cluster.
 SLACK = 1e-14
@@ -23,83 +45,76 @@ HOMOGENEOUS = True
 
 
 def workspace_size(n_classes: int) -> int:
-    """Length of each of the two workspace arrays for K classes."""
-    return 2 * n_classes * n_classes + 9 * n_classes
+    """Number of rows of the real workspace for K classes."""
+    return GRAPH + 2 * n_classes
 
 
 @njit_no_refcount
-def _split_level_sets(graph: Graph, a: FloatArray, sign: float, slack: float, x: FloatArray) -> None:
-    """Minimise ``sum a x^2 / 2 - shifted x`` plus the fused terms over the classes labelled 1; write `sign` times that.
+def _split_level_sets(shape: int, n: int, a: FloatArray, sign: float, slack: float, work: PenaltyWorkspace) -> None:
+    """Minimise ``sum a x^2 / 2 - shifted x`` plus the fused terms over the classes labelled 1; row X: `sign` times it.
 
     Divide and conquer over level sets: the classes of a label share their mean, unless a subset has a higher level;
     then the label is split in two.
     """
+    real, integer = work.real, work.integer
     label = 1
     n_labels = 1
     while label <= n_labels:
         weight = 0.0
         total = 0.0
         size = 0
-        for i in range(graph.n):
-            if graph.label[i] == label:
+        for i in range(n):
+            if integer[LABEL, i] == label:
                 weight += a[i]
-                total += graph.shifted[i]
+                total += real[SHIFTED, i]
                 size += 1
         level = total / weight
-        for i in range(graph.n):
-            graph.gain[i] = graph.shifted[i] - a[i] * level
+        for i in range(n):
+            real[GAIN, i] = real[SHIFTED, i] - a[i] * level
         n_chosen = 0
-        if size > 1 and max_cut_set(graph, graph.gain, label, slack) > slack:
-            for i in range(graph.n):
-                n_chosen += graph.chosen[i]
+        if size > 1 and max_cut_set(shape, n, label, slack, work) > slack:
+            for i in range(n):
+                n_chosen += integer[CHOSEN, i]
         if n_chosen == 0 or n_chosen == size:
-            for i in range(graph.n):
-                if graph.label[i] == label:
-                    x[i] = sign * level
+            for i in range(n):
+                if integer[LABEL, i] == label:
+                    real[X, i] = sign * level
             label += 1
         else:
-            split_at_cut(graph, label, graph.shifted)
+            split_at_cut(shape, n, label, work)
             n_labels += 1
-            for i in range(graph.n):
-                if graph.chosen[i] == 1:
-                    graph.label[i] = n_labels
+            for i in range(n):
+                if integer[CHOSEN, i] == 1:
+                    integer[LABEL, i] = n_labels
 
 
 @njit_no_refcount
-def _minimise_over_labelled(graph: Graph, a: FloatArray, b: FloatArray, slack: float, x: FloatArray) -> None:
+def _minimise_over_labelled(shape: int, n: int, a: FloatArray, slack: float, work: PenaltyWorkspace) -> None:
     """Minimise ``sum a x^2 / 2 - b x + phi(x)`` over the classes labelled 1: positive values, negative ones, zeros.
 
-    Labels are 0 and 1 before and afterwards.
+    b is row LINEAR, x row X. Labels are 0 and 1 before and afterwards.
     """
-    for i in range(graph.n):
-        if graph.label[i] == 1:
-            x[i] = 0.0
-        graph.label[i] = -graph.label[i]
+    real, integer = work.real, work.integer
+    for i in range(n):
+        if integer[LABEL, i] == 1:
+            real[X, i] = 0.0
+        integer[LABEL, i] = -integer[LABEL, i]
     for half in range(2):
         sign = 1.0 - 2.0 * half
-        for i in range(graph.n):
-            graph.label[i] = 1 if graph.label[i] != 0 else 0
-            graph.shifted[i] = sign * b[i] - graph.l1[i]
-        if max_cut_set(graph, graph.shifted, 1, slack) > slack:
-            split_at_cut(graph, 1, graph.shifted)
-            for i in range(graph.n):
-                graph.label[i] = (1 if graph.chosen[i] == 1 else -1) if graph.label[i] == 1 else 0
-            _split_level_sets(graph, a, sign, slack, x)
-    for i in range(graph.n):
-        graph.label[i] = 1 if graph.label[i] != 0 else 0
+        for i in range(n):
+            integer[LABEL, i] = 1 if integer[LABEL, i] != 0 else 0
+            real[GAIN, i] = sign * real[LINEAR, i] - real[L1, i]
+            real[SHIFTED, i] = real[GAIN, i]
+        if max_cut_set(shape, n, ALL, slack, work) > slack:
+            split_at_cut(shape, n, ALL, work)
+            for i in range(n):
+                integer[LABEL, i] = (1 if integer[CHOSEN, i] == 1 else -1) if integer[LABEL, i] == 1 else 0
+            _split_level_sets(shape, n, a, sign, slack, work)
+    for i in range(n):
+        integer[LABEL, i] = 1 if integer[LABEL, i] != 0 else 0
 
 
 @njit_no_refcount
-def _soft(value: float, threshold: float) -> float:
-    """Soft-thresholding ``sign(value) (|value| - threshold)_+``."""
-    if value > threshold:
-        return value - threshold
-    if value < -threshold:
-        return value + threshold
-    return 0.0
-
-
-@njit_no_refcount(forceinline=True)
 def update(
     penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
 ) -> None:
@@ -107,47 +122,53 @@ def update(
 
     `out` holds a warm start, whose face is tried first.
     """
-    cls, n, v = pair
+    if penalty.shape == LAPLACIAN:
+        laplacian_pair.update(penalty, a, b, pair, out, work)
+        return
+    cls, n, v = pair.cls, pair.n, pair.v
+    l1 = penalty.l1
     below_threshold = True
     scale = 0.0
     for i in range(n):
-        below_threshold = below_threshold and abs(b[i]) <= v * penalty.l1[cls[i]]
+        below_threshold = below_threshold and abs(b[i]) <= v * l1[cls[i]]
         scale += abs(b[i])
     if below_threshold:
         for i in range(n):
             out[i] = 0.0
     elif n <= 2:
+        load_weights(penalty, pair, work)
         if n == 1:
-            out[0] = _soft(b[0], v * class_l1(penalty, cls, 1, 0)) / a[0]
+            out[0] = soft(b[0], work.real[L1, 0]) / a[0]
         else:
-            _update_two_classes(penalty, a, b, cls, v, out)
+            _update_two_classes(v * penalty.class_graph[cls[0], cls[1]], a, b, out, work)
         for i in range(n):
             if abs(out[i]) * a[i] <= SLACK * scale:
                 out[i] = 0.0
     elif not face_is_optimal(penalty, a, b, pair, SLACK * scale, out, work):
-        graph = graph_of(penalty, pair, work)
+        load_graph(penalty, pair, work)
         for i in range(n):
-            graph.label[i] = 1
-        _minimise_over_labelled(graph, a, b, SLACK * scale, out)
+            work.integer[LABEL, i] = 1
+            work.real[LINEAR, i] = b[i]
+        _minimise_over_labelled(penalty.shape, n, a, SLACK * scale, work)
+        for i in range(n):
+            out[i] = work.real[X, i]
 
 
 @njit_no_refcount
 def _update_two_classes(
-    penalty: FusedPair, a: FloatArray, b: FloatArray, cls: IntArray, v: float, out: FloatArray
+    edge_weight: float, a: FloatArray, b: FloatArray, out: FloatArray, work: PenaltyWorkspace
 ) -> None:
     """Two classes in closed form: x_0 > x_1, x_0 < x_1, or x_0 = x_1."""
-    l1_first = v * class_l1(penalty, cls, 2, 0)
-    l1_second = v * class_l1(penalty, cls, 2, 1)
-    edge_weight = v * penalty.class_graph[cls[0], cls[1]]
+    l1_first, l1_second = work.real[L1, 0], work.real[L1, 1]
     for side in range(2):
         shift = edge_weight if side == 0 else -edge_weight
-        first = _soft(b[0] - shift, l1_first) / a[0]
-        second = _soft(b[1] + shift, l1_second) / a[1]
+        first = soft(b[0] - shift, l1_first) / a[0]
+        second = soft(b[1] + shift, l1_second) / a[1]
         if (side == 0 and first > second) or (side == 1 and first < second):
             out[0] = first
             out[1] = second
             return
-    out[0] = _soft(b[0] + b[1], l1_first + l1_second) / (a[0] + a[1])
+    out[0] = soft(b[0] + b[1], l1_first + l1_second) / (a[0] + a[1])
     out[1] = out[0]
 
 
@@ -157,6 +178,8 @@ def _update_two_classes(
 @njit_no_refcount
 def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
     """``v phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
+    if penalty.shape == LAPLACIAN:
+        return laplacian_pair.value(penalty, theta, pair)
     cls, n, v = pair
     total = 0.0
     for i in range(n):
@@ -166,53 +189,48 @@ def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
     return v * total
 
 
-@njit_no_refcount(forceinline=True)
-def threshold(penalty: FusedPair, k: int) -> float:
-    """l1 weight of class k: a pair with ``|u_k| <= v l1_k`` in every class is in the dual ball."""
-    limit: float = penalty.l1[k]
-    return limit
-
-
-@njit_no_refcount(forceinline=True)
+@njit_no_refcount
 def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
     """Whether `u` (n,) is in the dual ball, the subdifferential of ``v phi`` at zero.
 
     That is ``|u(Q)| <= l1(Q) + cut(Q)`` for all sets Q of classes.
     """
-    cls, n, v = pair
+    if penalty.shape == LAPLACIAN:
+        return laplacian_pair.is_dual_feasible(penalty, u, pair, work)
+    cls, n, v = pair.cls, pair.n, pair.v
+    l1 = penalty.l1
     below_threshold = True
     scale = 0.0
     for i in range(n):
-        below_threshold = below_threshold and abs(u[i]) <= v * penalty.l1[cls[i]]
+        below_threshold = below_threshold and abs(u[i]) <= v * l1[cls[i]]
         scale += abs(u[i])
     if below_threshold:
         return True
-    l1 = work.real[work.real.shape[0] - n :]
-    class_l1_weights(penalty, pair, l1)
-    return zero_is_optimal(penalty, u, l1, pair, SLACK * scale, work)
+    load_weights(penalty, pair, work)
+    return zero_is_optimal(penalty, u, pair, SLACK * scale, work)
 
 
 @njit_no_refcount
 def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
     """Gauge of the dual ball: the largest ``|u(Q)| / (l1(Q) + cut(Q))``, by Dinkelbach's method over violated sets."""
-    n = pair.n
-    graph = graph_of(penalty, pair, work)
+    if penalty.shape == LAPLACIAN:
+        return laplacian_pair.gauge(penalty, u, pair, work)
+    n, shape = pair.n, penalty.shape
+    load_weights(penalty, pair, work)
+    load_graph(penalty, pair, work)
     scale = 0.0
     for i in range(n):
-        graph.label[i] = 1
+        work.integer[LABEL, i] = 1
         scale += abs(u[i])
     if scale == 0.0:
         return 0.0
     ratio = 0.0
-    for i in range(n):
+    for i in range(n + 1):  # single classes, and all of them
         for j in range(n):
-            graph.chosen[j] = 1 if j == i else 0
-        ratio = max(ratio, _set_ratio(graph, u))
-    for j in range(n):
-        graph.chosen[j] = 1
-    ratio = max(ratio, _set_ratio(graph, u))
-    while ratio < np.inf and outside(graph, u, 1.0 / ratio, SLACK * scale / ratio):
-        higher = _set_ratio(graph, u)
+            work.integer[CHOSEN, j] = 1 if j == i or i == n else 0
+        ratio = max(ratio, _set_ratio(shape, n, u, work))
+    while ratio < np.inf and outside(shape, n, u, 1.0 / ratio, SLACK * scale / ratio, work):
+        higher = _set_ratio(shape, n, u, work)
         if higher <= ratio:
             break
         ratio = higher
@@ -220,17 +238,17 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWor
 
 
 @njit_no_refcount
-def _set_ratio(graph: Graph, u: FloatArray) -> float:
+def _set_ratio(shape: int, n: int, u: FloatArray, work: PenaltyWorkspace) -> float:
     """``|u(Q)| / (l1(Q) + cut(Q))`` of the chosen set Q."""
     total = 0.0
     weight = 0.0
-    for i in range(graph.n):
-        graph.gain[i] = 0.0
-    split_at_cut(graph, 1, graph.gain)
-    for i in range(graph.n):
-        if graph.chosen[i] == 1:
+    for i in range(n):
+        work.real[SHIFTED, i] = 0.0
+    split_at_cut(shape, n, ALL, work)
+    for i in range(n):
+        if work.integer[CHOSEN, i] == 1:
             total += u[i]
-            weight += graph.l1[i] - graph.gain[i]
+            weight += work.real[L1, i] - work.real[SHIFTED, i]
     if total == 0.0:
         return 0.0
     return abs(total) / weight if weight > 0.0 else np.inf
@@ -251,6 +269,9 @@ def subgradient(
     Between different values the subgradient is fixed. The residual is projected cluster by cluster: by Moreau's
     decomposition, target minus projection is a minimiser with the penalty restricted to the cluster.
     """
+    if penalty.shape == LAPLACIAN:
+        laplacian_pair.subgradient(penalty, theta, target, a, pair, out, work)
+        return
     n = pair.n
     nonzero = False
     for i in range(n):
@@ -258,33 +279,32 @@ def subgradient(
         out[i] = target[i]
     if not nonzero and is_dual_feasible(penalty, target, pair, work):
         return
-    K = penalty.l1.shape[0]
     gradient(penalty, theta, pair, out)
-    graph = graph_of(penalty, pair, work)
-    residual = work.real[2 * K * K + 6 * K : 2 * K * K + 6 * K + n]
-    x = work.real[2 * K * K + 7 * K : 2 * K * K + 7 * K + n]
+    load_weights(penalty, pair, work)
+    load_graph(penalty, pair, work)
+    real, integer = work.real, work.integer
     scale = 0.0
     for i in range(n):
         scale += abs(target[i]) + abs(out[i])
-        residual[i] = target[i] - out[i]
+        real[LINEAR, i] = target[i] - out[i]
     for i in range(n):
         size = 0
         is_repeated = False
         for j in range(n):
-            graph.label[j] = 1 if theta[j] == theta[i] else 0
-            size += graph.label[j]
-            is_repeated = is_repeated or (j < i and graph.label[j] == 1)
+            integer[LABEL, j] = 1 if theta[j] == theta[i] else 0
+            size += integer[LABEL, j]
+            is_repeated = is_repeated or (j < i and integer[LABEL, j] == 1)
         if is_repeated or (size == 1 and theta[i] != 0.0):
             continue
         if theta[i] == 0.0:
-            _minimise_over_labelled(graph, a, residual, SLACK * scale, x)
+            _minimise_over_labelled(penalty.shape, n, a, SLACK * scale, work)
         else:
             for j in range(n):
-                graph.shifted[j] = residual[j]
-            _split_level_sets(graph, a, 1.0, SLACK * scale, x)
+                real[SHIFTED, j] = real[LINEAR, j]
+            _split_level_sets(penalty.shape, n, a, 1.0, SLACK * scale, work)
         for j in range(n):
             if theta[j] == theta[i]:
-                out[j] += residual[j] - a[j] * x[j]
+                out[j] += real[LINEAR, j] - a[j] * real[X, j]
 
 
 @njit_no_refcount
@@ -293,6 +313,9 @@ def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Floa
 
     It is the part that all subgradients at `theta` share: the signs of values and of differences.
     """
+    if penalty.shape == LAPLACIAN:
+        laplacian_pair.gradient(penalty, theta, pair, out)
+        return
     cls, n, v = pair
     for i in range(n):
         out[i] = v * class_l1(penalty, cls, n, i) * np.sign(theta[i])
@@ -304,6 +327,8 @@ def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Floa
 @njit_no_refcount
 def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
     """Write the cluster of each class, -1 at zeros; returns their number. A cluster is connected, of equal values."""
+    if penalty.shape == LAPLACIAN:
+        return laplacian_pair.clusters(penalty, theta, pair, out)
     cls, n = pair.cls, pair.n
     count = 0
     for i in range(n):
@@ -329,11 +354,16 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntA
 @njit_no_refcount
 def hvp(penalty: FusedPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
     """Hessian-vector product on the face: adds nothing, since the penalty is linear there."""
+    if penalty.shape == LAPLACIAN:
+        laplacian_pair.hvp(penalty, theta, pair, step, out)
 
 
 @njit_no_refcount
 def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Set values of `out` (n,) that changed sign to zero, and neighbours whose order changed to their mean."""
+    if penalty.shape == LAPLACIAN:
+        laplacian_pair.retract(penalty, theta, pair, out)
+        return
     cls, n, v = pair
     if v == 0.0:
         return

@@ -6,16 +6,48 @@ rather than screened out, and no zero or equality is certified.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.fused_face import class_l1_weights, outside, zero_is_optimal
+from jointglasso.kernels.fused_face import zero_is_optimal
 from jointglasso.kernels.fused_pair import SLACK
 from jointglasso.kernels.jit import njit, njit_no_refcount
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair, PairClasses, PenaltyWorkspace
-from jointglasso.kernels.submodular import Graph, graph_of, max_cut_set
+from jointglasso.kernels.submodular import (
+    ALL,
+    CHOSEN,
+    FIRST,
+    GAIN,
+    GRAPH,
+    L1,
+    LABEL,
+    LINEAR,
+    MASS,
+    ORDER,
+    PARENT,
+    POSITION,
+    SHIFTED,
+    X,
+    load_graph,
+    load_weights,
+    max_cut_set,
+    outside,
+)
 
 _MARGIN = 1e-12
+
+#: Rows of the workspace in `_largest_in_forest`.
+BELOW, WHOLE, CONTAINED, SEPARATED = FIRST, LINEAR, SHIFTED, X
+
+
+class DualBall(NamedTuple):
+    """Dual points of one pair: within `radius` (n,) of u (n,); `margin` covers rounding errors."""
+
+    u: FloatArray
+    radius: FloatArray
+    margin: float
 
 
 @njit_no_refcount
@@ -35,38 +67,30 @@ def signs(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Penalt
     curvatures do not enter.
     """
     m, K = rows.shape
-    out = np.zeros((m, K), dtype=np.int64)
-    classes = np.arange(K)
-    l1 = np.empty(K)
+    out, classes, l1 = np.zeros((m, K), dtype=np.int64), np.arange(K), work.real
     for q in range(m):
-        _pair_signs(penalty, rows[q], PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0), l1, work, out[q])
+        row, pair = rows[q], PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0)
+        load_weights(penalty, pair, work)
+        scale = _l1_norm(row)
+        min_l1 = np.inf
+        below = True
+        for k in range(K):
+            l1[L1, k] -= _MARGIN * scale
+            min_l1 = min(min_l1, l1[L1, k])
+            below = below and abs(row[k]) <= l1[L1, k]
+        if below or (min_l1 >= 0.0 and zero_is_optimal(penalty, row, pair, SLACK * scale, work)):
+            continue
+        load_graph(penalty, pair, work)
+        for side in range(2):
+            sign = 1 - 2 * side
+            for k in range(K):
+                work.integer[LABEL, k] = 1
+                work.real[GAIN, k] = -sign * row[k] - pair.v * penalty.l1[k] + _MARGIN * scale
+            max_cut_set(penalty.shape, K, ALL, SLACK * scale, work)
+            for k in range(K):
+                if work.integer[CHOSEN, k] == 1 and out[q, k] == 0:
+                    out[q, k] = sign
     return out
-
-
-@njit_no_refcount
-def _pair_signs(
-    penalty: FusedPair, row: FloatArray, pair: PairClasses, l1: FloatArray, work: PenaltyWorkspace, out: IntArray
-) -> None:
-    """Write the signs (K,) of one pair into `out`, zero before; `l1` (K,) is scratch."""
-    K, scale = pair.n, _l1_norm(row)
-    min_l1 = np.inf
-    below = True
-    for k in range(K):
-        l1[k] = pair.v * penalty.l1[k] - _MARGIN * scale
-        min_l1 = min(min_l1, l1[k])
-        below = below and abs(row[k]) <= l1[k]
-    if below or (min_l1 >= 0.0 and zero_is_optimal(penalty, row, l1, pair, SLACK * scale, work)):
-        return
-    graph = graph_of(penalty, pair, work)
-    for side in range(2):
-        sign = 1 - 2 * side
-        for k in range(K):
-            graph.label[k] = 1
-            graph.gain[k] = -sign * row[k] - graph.l1[k] + _MARGIN * scale
-        max_cut_set(graph, graph.gain, 1, SLACK * scale)
-        for k in range(K):
-            if graph.chosen[k] == 1 and out[k] == 0:
-                out[k] = sign
 
 
 @njit
@@ -79,36 +103,29 @@ def closure(
     joined)``: the sufficient condition with the largest possible derivative from the joined classes.
     """
     m, K = rows.shape
-    out = joined.copy()
-    classes = np.arange(K)
+    out, classes = joined.copy(), np.arange(K)
     for q in range(m):
-        _pair_closure(penalty, rows[q], PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0), work, out[q])
+        pair, scale = PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0), _l1_norm(rows[q])
+        load_weights(penalty, pair, work)
+        load_graph(penalty, pair, work)
+        grown = True
+        while grown:
+            grown = False
+            for side in range(2):
+                sign = 1.0 - 2.0 * side
+                for k in range(K):
+                    work.integer[LABEL, k] = 0 if out[q, k] else 1
+                    gain = sign * rows[q, k] - work.real[L1, k] + _MARGIN * scale
+                    for j in range(K):
+                        if out[q, j]:
+                            gain += pair.v * penalty.class_graph[k, j]
+                    work.real[GAIN, k] = gain
+                max_cut_set(penalty.shape, K, ALL, SLACK * scale, work)
+                for k in range(K):
+                    if work.integer[CHOSEN, k] == 1:
+                        out[q, k] = True
+                        grown = True
     return out
-
-
-@njit_no_refcount
-def _pair_closure(
-    penalty: FusedPair, row: FloatArray, pair: PairClasses, work: PenaltyWorkspace, out: BoolArray
-) -> None:
-    """Add to the joined classes (K,) of one pair those that may not be screened out."""
-    K, scale = pair.n, _l1_norm(row)
-    graph = graph_of(penalty, pair, work)
-    grown = True
-    while grown:
-        grown = False
-        for side in range(2):
-            sign = 1.0 - 2.0 * side
-            for k in range(K):
-                graph.label[k] = 0 if out[k] else 1
-                graph.gain[k] = sign * row[k] - graph.l1[k] + _MARGIN * scale
-                for j in range(K):
-                    if out[j]:
-                        graph.gain[k] += pair.v * penalty.class_graph[k, j]
-            max_cut_set(graph, graph.gain, 1, SLACK * scale)
-            for k in range(K):
-                if graph.chosen[k] == 1:
-                    out[k] = True
-                    grown = True
 
 
 @njit
@@ -128,164 +145,148 @@ def certified_zeros_and_equal(
     compare; a class in which the pair is screened out counts as zero. Only entries that are zero or equal at `theta`
     are tested.
     """
-    n_pairs = entries.start.shape[0] - 1
-    zero = np.zeros(u.shape[0], dtype=np.bool_)
-    equal = np.zeros((n_pairs, class_pairs.shape[0]), dtype=np.bool_)
-    n_classes = penalty.l1.shape[0]
-    scratch = work, np.empty(n_classes, dtype=np.int64), np.empty((6, n_classes))
-    _certify_pairs(penalty, (theta, u, radius), entries, class_pairs, scratch, (zero, equal))
-    return zero, equal
-
-
-@njit_no_refcount
-def _certify_pairs(
-    penalty: FusedPair,
-    dual_point: tuple[FloatArray, FloatArray, FloatArray],
-    entries: Entries,
-    class_pairs: IntArray,
-    scratch: tuple[PenaltyWorkspace, IntArray, FloatArray],
-    out: tuple[BoolArray, BoolArray],
-) -> None:
-    """Write the zeros and equalities of all pairs."""
-    (theta, u, radius), (work, position, values), (zero, equal) = dual_point, scratch, out
-    for q in range(entries.start.shape[0] - 1):
+    n_pairs, n_class_pairs = entries.start.shape[0] - 1, class_pairs.shape[0]
+    zero, equal = np.zeros(u.shape[0], dtype=np.bool_), np.zeros((n_pairs, n_class_pairs), dtype=np.bool_)
+    position = work.integer
+    for q in range(n_pairs):
         first, last = entries.start[q], entries.start[q + 1]
         v = entries.factor[q] if entries.factor.shape[0] else 1.0
         all_below = True
         for i in range(first, last):  # nearly all entries are far below the threshold of their class
             all_below = all_below and abs(u[i]) + radius[i] < (1.0 - 1e-9) * v * penalty.l1[entries.cls[i]]
-        u_pair, radius_pair, pair = (
-            u[first:last],
-            radius[first:last],
-            PairClasses(entries.cls[first:last], last - first, v),
-        )
-        if all_below or _no_tight_set(penalty, u_pair, radius_pair, pair, work):
-            zero[first:last] = True
-            equal[q] = True
+        zero[first:last] = True
+        equal[q] = True
+        if all_below:
             continue
-        graph = graph_of(penalty, pair, work)
-        margin = _MARGIN * (_l1_norm(u_pair) + _l1_norm(graph.l1))
-        position[:] = -1
-        is_forest = graph.shape == FOREST
-        if is_forest:
-            _largest_in_forest(graph, u_pair, radius_pair, margin, values)
+        pair = PairClasses(entries.cls[first:last], last - first, v)
+        ball = DualBall(u[first:last], radius[first:last], 0.0)
+        if _no_tight_set(penalty, ball, pair, work):
+            continue
+        zero[first:last] = False
+        equal[q] = False
+        load_weights(penalty, pair, work)
+        load_graph(penalty, pair, work)
+        margin = _l1_norm(ball.u)
         for i in range(pair.n):
-            position[pair.cls[i]] = i
+            margin += work.real[L1, i]
+        ball = DualBall(ball.u, ball.radius, _MARGIN * margin)
+        if penalty.shape == FOREST:
+            _largest_in_forest(ball, work)
+        for i in range(pair.n):
             if theta[first + i] == 0.0:
-                tight = values[4, i] > 0.0 if is_forest else _may_be_tight(graph, u_pair, radius_pair, margin, i, -1)
-                zero[first + i] = not tight
-        for t in range(class_pairs.shape[0]):
-            first_class, second_class = position[class_pairs[t, 0]], position[class_pairs[t, 1]]
-            if first_class < 0 or second_class < 0:
-                equal[q, t] = max(first_class, second_class) < 0 or zero[first + max(first_class, second_class)]
-            elif theta[first + first_class] == theta[first + second_class] and is_forest:
-                child = first_class if graph.parent[first_class] == second_class else second_class
-                equal[q, t] = not values[5, child] > 0.0
-            elif theta[first + first_class] == theta[first + second_class]:
+                if penalty.shape == FOREST:
+                    zero[first + i] = not work.real[CONTAINED, i] > 0.0
+                else:
+                    zero[first + i] = not _may_be_tight(penalty.shape, ball, i, -1, work)
+        for t in range(n_class_pairs):
+            i, j = position[POSITION, class_pairs[t, 0]], position[POSITION, class_pairs[t, 1]]
+            if i < 0 or j < 0:
+                equal[q, t] = max(i, j) < 0 or zero[first + max(i, j)]
+            elif theta[first + i] == theta[first + j] and penalty.shape == FOREST:
+                child = i if position[PARENT, i] == j else j
+                equal[q, t] = not work.real[SEPARATED, child] > 0.0
+            elif theta[first + i] == theta[first + j]:
                 equal[q, t] = not (
-                    _may_be_tight(graph, u_pair, radius_pair, margin, first_class, second_class)
-                    or _may_be_tight(graph, u_pair, radius_pair, margin, second_class, first_class)
+                    _may_be_tight(penalty.shape, ball, i, j, work) or _may_be_tight(penalty.shape, ball, j, i, work)
                 )
+    return zero, equal
 
 
 @njit_no_refcount
-def _no_tight_set(
-    penalty: FusedPair, u: FloatArray, radius: FloatArray, pair: PairClasses, work: PenaltyWorkspace
-) -> bool:
-    """Whether no set Q may be tight for any dual point within `radius` of u."""
-    n = pair.n
-    l1 = work.real[work.real.shape[0] - n :]
-    class_l1_weights(penalty, pair, l1)
-    margin = _MARGIN * (_l1_norm(u) + _l1_norm(l1))
+def _no_tight_set(penalty: FusedPair, ball: DualBall, pair: PairClasses, work: PenaltyWorkspace) -> bool:
+    """Whether no set Q may be tight for any dual point in the ball."""
+    n, u = pair.n, ball.u
+    load_weights(penalty, pair, work)
+    margin = _l1_norm(u)
+    for k in range(n):
+        margin += work.real[L1, k]
+    margin *= _MARGIN
     all_below = True
     min_l1 = np.inf
     for k in range(n):
-        l1[k] -= radius[k] + margin
-        min_l1 = min(min_l1, l1[k])
-        all_below = all_below and abs(u[k]) <= l1[k]
+        limit = work.real[L1, k] - (ball.radius[k] + margin)
+        work.real[L1, k] = limit
+        min_l1 = min(min_l1, limit)
+        all_below = all_below and abs(u[k]) <= limit
     if all_below:
         return True
     if min_l1 >= 0.0:
-        return zero_is_optimal(penalty, u, l1, pair, 0.0, work)
-    graph = graph_of(penalty, pair, work)
-    for k in range(n):
-        graph.l1[k] = l1[k]
-    return not outside(graph, u, 1.0, 0.0)
+        return zero_is_optimal(penalty, u, pair, 0.0, work)
+    load_graph(penalty, pair, work)
+    return not outside(penalty.shape, n, u, 1.0, 0.0, work)
 
 
 @njit_no_refcount
-def _may_be_tight(graph: Graph, u: FloatArray, radius: FloatArray, margin: float, included: int, excluded: int) -> bool:
+def _may_be_tight(shape: int, ball: DualBall, included: int, excluded: int, work: PenaltyWorkspace) -> bool:
     """Whether a set that contains `included`, and not `excluded` (unless negative), may be tight."""
+    u, real, n = ball.u, work.real, ball.u.shape[0]
+    total = 0.0  # upper bound on the sum of all edge weights
+    for k in range(n):
+        if shape == GENERAL:
+            for j in range(k):
+                total += real[GRAPH + k, j]
+        else:
+            total += real[MASS, k]
+    if shape == COMPLETE:
+        total *= total
     for side in range(2):
         sign = 1.0 - 2.0 * side
         big_m = 1.0
         max_gain = 0.0
-        for k in range(graph.n):
-            graph.label[k] = 1
-            graph.gain[k] = sign * u[k] + radius[k] - graph.l1[k] + margin
-            big_m += abs(graph.gain[k])
-            max_gain += graph.gain[k] if k == included else max(graph.gain[k], 0.0)
+        for k in range(n):
+            work.integer[LABEL, k] = 1
+            gain = sign * u[k] + ball.radius[k] - real[L1, k] + ball.margin
+            real[GAIN, k] = gain
+            big_m += abs(gain)
+            max_gain += gain if k == included else max(gain, 0.0)
         # A gain above the sum of all other gains and edge weights forces one class into Q, or out of it.
-        big_m += _class_graph_bound(graph)
+        big_m += total
         if max_gain < -1e-12 * big_m:  # an upper bound for every set, whatever the edge weights
             continue
-        graph.gain[included] += big_m
+        real[GAIN, included] += big_m
         if excluded >= 0:
-            graph.gain[excluded] -= big_m
-        if max_cut_set(graph, graph.gain, 1, 0.0) - big_m > -1e-13 * big_m:
+            real[GAIN, excluded] -= big_m
+        if max_cut_set(shape, n, ALL, 0.0, work) - big_m > -1e-13 * big_m:
             return True
     return False
 
 
 @njit_no_refcount
-def _largest_in_forest(graph: Graph, u: FloatArray, radius: FloatArray, margin: float, values: FloatArray) -> None:
-    """Whether a set that contains a class, or separates it from its parent, may be tight: rows 4 and 5 of `values`.
+def _largest_in_forest(ball: DualBall, work: PenaltyWorkspace) -> None:
+    """Whether a set that contains a class, or separates it from its parent, may be tight: rows CONTAINED, SEPARATED.
 
-    They are the largest gain less cut of such a set, plus a bound on the rounding error. Dynamic programming: rows 0
-    and 1 are the best values in the subtree of a class outside or inside of the set, rows 2 and 3 in the forest.
+    They are the largest gain less cut of such a set, plus a bound on the rounding error. Dynamic programming: two rows
+    from BELOW on are the best values in the subtree of a class outside or inside of the set, from WHOLE on in the
+    forest.
     """
-    below, whole, gain, parent = values[:2], values[2:4], graph.gain, graph.parent
-    values[4:] = -np.inf
+    u, radius, real, integer, n = ball.u, ball.radius, work.real, work.integer, ball.u.shape[0]
+    for i in range(n):
+        real[CONTAINED, i], real[SEPARATED, i] = -np.inf, -np.inf
     for side in range(2):
         sign = 1.0 - 2.0 * side
         rest, size = 0.0, 0.0
-        for i in range(graph.n):
-            gain[i] = sign * u[i] + radius[i] - graph.l1[i] + margin
-            below[0, i], below[1, i] = 0.0, gain[i]
-            size += abs(gain[i]) + graph.mass[i]
-        for step in range(graph.n - 1, -1, -1):
-            i = graph.order[step]
-            if parent[i] < 0:
-                rest += max(below[0, i], below[1, i])
+        for i in range(n):
+            gain = sign * u[i] + radius[i] - real[L1, i] + ball.margin
+            real[BELOW, i], real[BELOW + 1, i] = 0.0, gain
+            size += abs(gain) + real[MASS, i]
+        for step in range(n - 1, -1, -1):
+            i = integer[ORDER, step]
+            parent, edge = integer[PARENT, i], real[MASS, i]
+            if parent < 0:
+                rest += max(real[BELOW, i], real[BELOW + 1, i])
             else:
                 for state in range(2):
-                    below[state, parent[i]] += max(below[state, i], below[1 - state, i] - graph.mass[i])
-        for step in range(graph.n):
-            i, edge = graph.order[step], graph.mass[graph.order[step]]
+                    real[BELOW + state, parent] += max(real[BELOW + state, i], real[BELOW + 1 - state, i] - edge)
+        for step in range(n):
+            i = integer[ORDER, step]
+            parent, edge = integer[PARENT, i], real[MASS, i]
             for state in range(2):
-                if parent[i] < 0:
-                    whole[state, i] = below[state, i] + rest - max(below[0, i], below[1, i])
+                own, flipped = real[BELOW + state, i], real[BELOW + 1 - state, i]
+                if parent < 0:
+                    real[WHOLE + state, i] = own + rest - max(real[BELOW, i], real[BELOW + 1, i])
                     continue
-                same = whole[state, parent[i]] - max(below[state, i], below[1 - state, i] - edge)
-                other = whole[1 - state, parent[i]] - max(below[1 - state, i], below[state, i] - edge) - edge
-                whole[state, i] = below[state, i] + max(same, other)
-                values[5, i] = max(values[5, i], below[state, i] + other + 1e-12 * size)
-            values[4, i] = max(values[4, i], whole[1, i] + 1e-12 * size)
-
-
-@njit_no_refcount
-def _class_graph_bound(graph: Graph) -> float:
-    """Upper bound on the sum of all edge weights."""
-    total = 0.0
-    if graph.shape == GENERAL:
-        for k in range(graph.n):
-            for j in range(k):
-                total += graph.class_graph[k, j]
-    elif graph.shape == COMPLETE:
-        for k in range(graph.n):
-            total += graph.mass[k]
-        total *= total
-    else:
-        for k in range(graph.n):
-            total += graph.mass[k]
-    return total
+                same = real[WHOLE + state, parent] - max(own, flipped - edge)
+                other = real[WHOLE + 1 - state, parent] - max(flipped, own - edge) - edge
+                real[WHOLE + state, i] = own + max(same, other)
+                real[SEPARATED, i] = max(real[SEPARATED, i], own + other + 1e-12 * size)
+            real[CONTAINED, i] = max(real[CONTAINED, i], real[WHOLE + 1, i] + 1e-12 * size)

@@ -16,8 +16,8 @@ HOMOGENEOUS = True
 
 
 def workspace_size(n_classes: int) -> int:
-    """Length of each workspace array for K classes."""
-    return n_classes
+    """Number of rows of the real workspace for K classes."""
+    return 1
 
 
 @njit_no_refcount(forceinline=True)
@@ -159,11 +159,11 @@ def gauge(penalty: GroupPair, u: FloatArray, pair: PairClasses, work: PenaltyWor
     n, v, magnitudes = pair.n, pair.v, work.real
     for k in range(n):  # insertion sort, descending
         slot = k
-        while slot > 0 and magnitudes[slot - 1] < abs(u[k]):
-            magnitudes[slot] = magnitudes[slot - 1]
+        while slot > 0 and magnitudes[0, slot - 1] < abs(u[k]):
+            magnitudes[0, slot] = magnitudes[0, slot - 1]
             slot -= 1
-        magnitudes[slot] = abs(u[k])
-    if n == 0 or magnitudes[0] == 0.0:
+        magnitudes[0, slot] = abs(u[k])
+    if n == 0 or magnitudes[0, 0] == 0.0:
         return 0.0
     l1 = v * penalty.lambda1
     l2 = v * penalty.lambda2
@@ -173,13 +173,13 @@ def gauge(penalty: GroupPair, u: FloatArray, pair: PairClasses, work: PenaltyWor
     squares = 0.0
     root = 0.0
     for m in range(1, n + 1):
-        total += magnitudes[m - 1]
-        squares += magnitudes[m - 1] * magnitudes[m - 1]
+        total += magnitudes[0, m - 1]
+        squares += magnitudes[0, m - 1] * magnitudes[0, m - 1]
         quadratic = m * l1 * l1 - l2 * l2
         discriminant = (l1 * total) ** 2 - quadratic * squares
         # The stable form of the smaller root never divides by a vanishing leading coefficient.
         root = squares / (l1 * total + np.sqrt(max(discriminant, 0.0)))
-        if m == n or root * l1 >= magnitudes[m]:
+        if m == n or root * l1 >= magnitudes[0, m]:
             break
     return root
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import logging
 import os
 import pickle
 import shutil
 import stat
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +34,12 @@ _CACHE_ERRORS = (
     pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError, MemoryError, TypeError, ValueError,
     OverflowError, OSError,
 )  # fmt: skip
+
+#: Seconds of compiling or loading a kernel after which it is announced.
+_SILENT_SECONDS = 2.0
+
+#: Called with the sentence that says what is being compiled; the command line prints it.
+announce: Callable[[str], None] = logging.getLogger("jointglasso").info
 
 
 class CacheWarning(UserWarning):
@@ -116,7 +124,7 @@ def _with_repair(kernel: Any) -> Any:
     load_or_compile = kernel.compile
 
     def compile_checked(signature: Any) -> Any:
-        with _no_collector():
+        with _no_collector(), _announced(kernel):
             with suppress(*_CACHE_ERRORS):
                 load_or_compile(signature)
             if signature not in kernel.signatures:
@@ -125,6 +133,19 @@ def _with_repair(kernel: Any) -> Any:
 
     kernel.compile = compile_checked
     return kernel
+
+
+@contextmanager
+def _announced(kernel: Any) -> Iterator[None]:
+    """Announce what is compiled, if that takes longer than loading a kernel does."""
+    name = f"{kernel.py_func.__module__.rpartition('.')[2]}.{kernel.py_func.__name__}"
+    timer = threading.Timer(_SILENT_SECONDS, lambda: announce(f"Compiling {name}, once on this machine."))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager

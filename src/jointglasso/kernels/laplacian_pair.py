@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import FloatArray
+from jointglasso.kernels.group_pair import clusters, soft
 from jointglasso.kernels.jit import njit_no_refcount
 from jointglasso.kernels.pair_types import FusedPair, PairClasses, PenaltyWorkspace
 
+__all__ = ["clusters"]  # equal values are not favoured, as under the group penalty
+
 #: Coordinate descent sweeps over the classes of a pair before its support is solved directly; most rounds of both.
 _SWEEPS, _MAX_ROUNDS = 4, 500
+
+#: Rows of the workspace. Real: diagonal of the Hessian, right-hand side, values before; from `MATRIX` on n rows of a
+#: matrix. Integer: classes of the support, and whether a class belongs to it.
+DEGREE, RHS, BEFORE, MATRIX = range(4)
+SUPPORT, FREE = range(2)
 
 
 #: The squared differences are not positively homogeneous of degree one.
@@ -21,8 +29,8 @@ HOMOGENEOUS = False
 
 
 def workspace_size(n_classes: int) -> int:
-    """Length of each of the two workspace arrays for K classes."""
-    return n_classes * n_classes + 3 * n_classes
+    """Number of rows of the real workspace for K classes."""
+    return MATRIX + n_classes
 
 
 @njit_no_refcount
@@ -52,7 +60,7 @@ def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
     return v * total
 
 
-@njit_no_refcount(forceinline=True)
+@njit_no_refcount
 def update(
     penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
 ) -> None:
@@ -62,9 +70,8 @@ def update(
     these has other signs.
     """
     cls, n, v = pair
-    degree = work.real[:n]
     for i in range(n):
-        degree[i] = a[i] + 2.0 * v * _degree(penalty, cls[i])
+        work.real[DEGREE, i] = a[i] + 2.0 * v * _degree(penalty, cls[i])
     for _ in range(_MAX_ROUNDS):
         moved = False
         for _ in range(_SWEEPS):
@@ -72,7 +79,7 @@ def update(
             for i in range(n):
                 linear = b[i] + _neighbour_term(penalty, out, pair, i)
                 before = out[i]
-                out[i] = _soft(linear, v * penalty.l1[cls[i]]) / degree[i]
+                out[i] = soft(linear, v * penalty.l1[cls[i]]) / work.real[DEGREE, i]
                 moved = moved or out[i] != before
             if not moved or n == 1:
                 return
@@ -91,94 +98,78 @@ def _neighbour_term(penalty: FusedPair, x: FloatArray, pair: PairClasses, i: int
 
 
 @njit_no_refcount
-def _soft(value: float, threshold: float) -> float:
-    """Soft-thresholding ``sign(value) (|value| - threshold)_+``."""
-    if value > threshold:
-        return value - threshold
-    if value < -threshold:
-        return value + threshold
-    return 0.0
-
-
-@njit_no_refcount
 def _solve_on_support(
     penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, x: FloatArray, work: PenaltyWorkspace
 ) -> bool:
     """Solve the linear equations on the support and signs of `x`; accept the solution if the KKT conditions hold."""
-    cls, n, v = pair
-    reals = work.real
-    rhs = reals[n : 2 * n]
-    matrix = reals[2 * n : 2 * n + n * n].reshape(n, n)
-    support = work.integer[:n]
-    free = work.integer[n : n + penalty.l1.shape[0]]
-    free[:] = 0
+    (cls, n, v), real, integer = pair, work.real, work.integer
+    for k in range(penalty.l1.shape[0]):
+        integer[FREE, k] = 0
     size = 0
     for i in range(n):
         if x[i] != 0.0:
-            support[size] = i
-            free[cls[i]] = 1
+            integer[SUPPORT, size] = i
+            integer[FREE, cls[i]] = 1
             size += 1
     for row in range(size):
-        i = support[row]
-        rhs[row] = b[i] - v * penalty.l1[cls[i]] * np.sign(x[i])
-        matrix[row, row] = a[i]
-        for j in range(free.shape[0]):
-            if free[j] == 0:  # g_kl (t_k - 0)^2 is a ridge term
-                matrix[row, row] += 2.0 * v * penalty.class_graph[cls[i], j]
+        i = integer[SUPPORT, row]
+        real[RHS, row] = b[i] - v * penalty.l1[cls[i]] * np.sign(x[i])
+        real[MATRIX + row, row] = a[i]
+        for j in range(penalty.l1.shape[0]):
+            if integer[FREE, j] == 0:  # g_kl (t_k - 0)^2 is a ridge term
+                real[MATRIX + row, row] += 2.0 * v * penalty.class_graph[cls[i], j]
         for column in range(size):
             if column != row:
-                matrix[row, column] = 2.0 * v * penalty.class_graph[cls[i], cls[support[column]]]
-    _solve_laplacian(matrix, rhs, size)
+                real[MATRIX + row, column] = 2.0 * v * penalty.class_graph[cls[i], cls[integer[SUPPORT, column]]]
+    _solve_laplacian(real, size)
+    for i in range(n):
+        real[BEFORE, i] = x[i]
+    accepted = True
     for row in range(size):
-        if rhs[row] * x[support[row]] <= 0.0:
-            return False
-    # KKT conditions at the zeros, for the new values, which are scattered behind the matrix.
-    solution = reals[2 * n + n * n : 3 * n + n * n]
+        x[integer[SUPPORT, row]] = real[RHS, row]
+        accepted = accepted and real[RHS, row] * real[BEFORE, integer[SUPPORT, row]] > 0.0
     for i in range(n):
-        solution[i] = 0.0
-    for row in range(size):
-        solution[support[row]] = rhs[row]
-    for i in range(n):
-        if solution[i] == 0.0 and abs(b[i] + _neighbour_term(penalty, solution, pair, i)) > v * penalty.l1[cls[i]]:
-            return False
-    for i in range(n):
-        x[i] = solution[i]
-    return True
+        if accepted and x[i] == 0.0:
+            accepted = not abs(b[i] + _neighbour_term(penalty, x, pair, i)) > v * penalty.l1[cls[i]]
+    if not accepted:
+        for i in range(n):
+            x[i] = real[BEFORE, i]
+    return accepted
 
 
 @njit_no_refcount
-def _solve_laplacian(matrix: FloatArray, rhs: FloatArray, size: int) -> None:
-    """Solve ``(e_i + sum_j g_ij) x_i - sum_j g_ij x_j = rhs_i`` in place; the diagonal of `matrix` is e > 0.
+def _solve_laplacian(real: FloatArray, size: int) -> None:
+    """Solve ``(e_i + sum_j g_ij) x_i - sum_j g_ij x_j = rhs_i`` in the workspace; the diagonal of the matrix is e > 0.
 
     Gaussian elimination without subtractions: the Schur complement has the same form, with g and e that are sums of
     positive numbers. With an explicit diagonal, an e much smaller than g would be lost to cancellation.
     """
     for row in range(size):
-        pivot = matrix[row, row]
+        pivot = real[MATRIX + row, row]
         for column in range(row + 1, size):
-            pivot += matrix[row, column]
+            pivot += real[MATRIX + row, column]
         for below in range(row + 1, size):
-            multiplier = matrix[below, row] / pivot
-            matrix[below, below] += multiplier * matrix[row, row]
-            rhs[below] += multiplier * rhs[row]
+            multiplier = real[MATRIX + below, row] / pivot
+            real[MATRIX + below, below] += multiplier * real[MATRIX + row, row]
+            real[RHS, below] += multiplier * real[RHS, row]
             for column in range(row + 1, size):
                 if column != below:
-                    matrix[below, column] += multiplier * matrix[row, column]
-        matrix[row, row] = pivot
+                    real[MATRIX + below, column] += multiplier * real[MATRIX + row, column]
+        real[MATRIX + row, row] = pivot
     for row in range(size - 1, -1, -1):
         for column in range(row + 1, size):
-            rhs[row] += matrix[row, column] * rhs[column]
-        rhs[row] /= matrix[row, row]
+            real[RHS, row] += real[MATRIX + row, column] * real[RHS, column]
+        real[RHS, row] /= real[MATRIX + row, row]
 
 
-@njit_no_refcount(forceinline=True)
+@njit_no_refcount
 def threshold(penalty: FusedPair, k: int) -> float:
     """l1 weight of class k: a pair with ``|u_k| <= v l1_k`` in every class is in the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
-@njit_no_refcount(forceinline=True)
+@njit_no_refcount
 def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
     """Whether `u` (n,) is in the subdifferential of ``v phi`` at zero: ``|u_k| <= v l1_k``."""
     cls, n, v = pair
@@ -226,19 +217,6 @@ def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Floa
     for i in range(n):
         smooth_term = v * 2.0 * _degree(penalty, cls[i]) * theta[i] - _neighbour_term(penalty, theta, pair, i)
         out[i] = smooth_term + v * penalty.l1[cls[i]] * np.sign(theta[i])
-
-
-@njit_no_refcount
-def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
-    """Number the non-zero entries of a pair, -1 at zeros; returns their number. Equal values are not favoured."""
-    n = pair.n
-    count = 0
-    for i in range(n):
-        out[i] = -1
-        if theta[i] != 0.0:
-            out[i] = count
-            count += 1
-    return count
 
 
 @njit_no_refcount

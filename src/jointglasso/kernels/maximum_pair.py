@@ -8,23 +8,19 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.group_pair import soft
+from jointglasso.kernels.group_pair import soft, threshold
 from jointglasso.kernels.jit import njit_no_refcount
 from jointglasso.kernels.pair_types import MaximumPair, PairClasses, PenaltyWorkspace
+
+__all__ = ["threshold"]
 
 #: Positive homogeneity: ``phi(c t) = c phi(t)`` for c > 0.
 HOMOGENEOUS = True
 
 
 def workspace_size(n_classes: int) -> int:
-    """Length of each workspace array for K classes."""
-    return 2 * n_classes
-
-
-@njit_no_refcount(forceinline=True)
-def threshold(penalty: MaximumPair, k: int) -> float:
-    """lambda1: a pair with ``|u_k| <= v lambda1`` in every class is in the dual ball."""
-    return penalty.lambda1
+    """Number of rows of the real workspace for K classes."""
+    return 2
 
 
 @njit_no_refcount(forceinline=True)
@@ -93,23 +89,23 @@ def is_dual_feasible(penalty: MaximumPair, u: FloatArray, pair: PairClasses, wor
 
 
 @njit_no_refcount(forceinline=True)
-def simplex_shift(values: FloatArray, n: int, m: int, radius: float) -> float:
+def simplex_shift(values: FloatArray, m: int, radius: float) -> float:
     """Shift tau with ``sum_k (y_k - tau)_+ = radius``: the projection of y onto the simplex is ``(y - tau)_+``.
 
-    y are the m entries of `values` from n on; the first m are overwritten.
+    y are the first m entries of row 1 of `values`; row 0 is overwritten.
     """
     for k in range(m):  # insertion sort, descending
         slot = k
-        while slot > 0 and values[slot - 1] < values[n + k]:
-            values[slot] = values[slot - 1]
+        while slot > 0 and values[0, slot - 1] < values[1, k]:
+            values[0, slot] = values[0, slot - 1]
             slot -= 1
-        values[slot] = values[n + k]
+        values[0, slot] = values[1, k]
     total = -radius
     tau = 0.0
     for k in range(m):
-        total += values[k]
+        total += values[0, k]
         tau = total / (k + 1)
-        if k + 1 == m or values[k + 1] <= tau:
+        if k + 1 == m or values[0, k + 1] <= tau:
             break
     return tau
 
@@ -137,15 +133,15 @@ def subgradient(
     total = 0.0
     for k in range(n):
         if abs(theta[k]) == top:
-            values[n + m] = abs(target[k]) - lambda1 if top == 0.0 else np.sign(theta[k]) * target[k] - lambda1
-            total += max(values[n + m], 0.0)
+            values[1, m] = abs(target[k]) - lambda1 if top == 0.0 else np.sign(theta[k]) * target[k] - lambda1
+            total += max(values[1, m], 0.0)
             m += 1
-    tau = 0.0 if top == 0.0 and total <= lambda2 else simplex_shift(values, n, m, lambda2)
+    tau = 0.0 if top == 0.0 and total <= lambda2 else simplex_shift(values, m, lambda2)
     m = 0
     for k in range(n):
         share = 0.0
         if abs(theta[k]) == top:
-            share = max(values[n + m] - tau, 0.0)
+            share = max(values[1, m] - tau, 0.0)
             m += 1
         if theta[k] != 0.0:
             out[k] = np.sign(theta[k]) * (lambda1 + share)
@@ -163,11 +159,11 @@ def gauge(penalty: MaximumPair, u: FloatArray, pair: PairClasses, work: PenaltyW
     n, v, magnitudes = pair.n, pair.v, work.real
     for k in range(n):  # insertion sort, descending
         slot = k
-        while slot > 0 and magnitudes[slot - 1] < abs(u[k]):
-            magnitudes[slot] = magnitudes[slot - 1]
+        while slot > 0 and magnitudes[0, slot - 1] < abs(u[k]):
+            magnitudes[0, slot] = magnitudes[0, slot - 1]
             slot -= 1
-        magnitudes[slot] = abs(u[k])
-    if n == 0 or magnitudes[0] == 0.0:
+        magnitudes[0, slot] = abs(u[k])
+    if n == 0 or magnitudes[0, 0] == 0.0:
         return 0.0
     l1 = v * penalty.lambda1
     l2 = v * penalty.lambda2
@@ -176,9 +172,9 @@ def gauge(penalty: MaximumPair, u: FloatArray, pair: PairClasses, work: PenaltyW
     total = 0.0
     root = 0.0
     for m in range(1, n + 1):
-        total += magnitudes[m - 1]
+        total += magnitudes[0, m - 1]
         root = total / (m * l1 + l2)
-        if m == n or root * l1 >= magnitudes[m]:
+        if m == n or root * l1 >= magnitudes[0, m]:
             break
     return root
 

@@ -2,8 +2,9 @@
 
 A kernel with a `GroupPair` or a `FusedPair` argument calls ``pair_update(penalty, ...)``, which is the function
 `update` of the corresponding module. Each type has separately compiled kernels, so that the group penalty does not pay
-for the others; the fused and the Laplacian penalty share theirs, because of the compile time, and are distinguished at
-run time. `group_pair` documents the functions; all modules define the same names with the same arguments.
+for the others; the fused and the Laplacian penalty share theirs, because of the compile time, and `fused_pair`
+distinguishes them at run time. `group_pair` documents the functions; all modules define the same names with the same
+arguments.
 
 The Python bodies below only document the signatures: compiled code uses the overloads that follow.
 """
@@ -29,20 +30,20 @@ from jointglasso.kernels.pair_types import (
     PenaltyWorkspace,
 )
 
-#: Modules of each penalty type; of two, the second one applies where the `shape` is LAPLACIAN.
-_MODULES: dict[type, list[ModuleType]] = {
-    GroupPair: [group_pair],
-    MaximumPair: [maximum_pair],
-    CommonPair: [common_pair],
-    FusedPair: [fused_pair, laplacian_pair],
+#: Module of each penalty type.
+_MODULES: dict[type, ModuleType] = {
+    GroupPair: group_pair,
+    MaximumPair: maximum_pair,
+    CommonPair: common_pair,
+    FusedPair: fused_pair,
 }
 
 #: Largest lambda2 / lambda1 of the group penalty at which the classes count as weakly coupled. At a ratio of 5, columns
 #: of 500 pairs that are rescaled class by class overshoot in every sweep and do not converge.
 _WEAK_COUPLING = 0.5
 
-#: Functions of one pair allocate no arrays, so that reference counting is switched off (see `jit.njit_no_refcount`).
-_INLINE = {**HELPER, "no_cpython_wrapper": False, "forceinline": True, "_nrt": False}
+#: Functions of one pair allocate no arrays, so that references are not counted (see `jit.njit_no_refcount`).
+OPTIONS = {**HELPER, "no_cpython_wrapper": False, "_nrt": False}
 
 Penalty = Any
 """One of the coefficients in `_MODULES`."""
@@ -50,8 +51,7 @@ Penalty = Any
 
 def module_of(penalty: Penalty) -> ModuleType:
     """Module with the functions of one pair for a penalty."""
-    modules = _MODULES[type(penalty)]
-    return modules[1] if len(modules) > 1 and penalty.shape == LAPLACIAN else modules[0]
+    return laplacian_pair if isinstance(penalty, FusedPair) and penalty.shape == LAPLACIAN else _MODULES[type(penalty)]
 
 
 def pair_homogeneous(penalty: Penalty) -> bool:
@@ -128,16 +128,15 @@ def pair_retract(penalty: Penalty, theta: FloatArray, pair: PairClasses, out: Fl
     raise NotImplementedError
 
 
-@overload(pair_homogeneous, strict=False, jit_options=_INLINE)
+@overload(pair_homogeneous, strict=False, jit_options=OPTIONS)
 def _homogeneous(penalty: Any) -> Any:
-    default, *rest = (module.HOMOGENEOUS for module in _MODULES[penalty.instance_class])
-    if not rest:
-        return lambda penalty: default
-    laplacian = rest[0]
-    return lambda penalty: laplacian if penalty.shape == LAPLACIAN else default
+    if penalty.instance_class is FusedPair:
+        return lambda penalty: penalty.shape != LAPLACIAN
+    homogeneous = _MODULES[penalty.instance_class].HOMOGENEOUS
+    return lambda penalty: homogeneous
 
 
-@overload(pair_separable, strict=False, jit_options=_INLINE)
+@overload(pair_separable, strict=False, jit_options=OPTIONS)
 def _weakly_coupled(penalty: Any) -> Any:
     if penalty.instance_class is GroupPair:
         return lambda penalty: penalty.lambda2 <= _WEAK_COUPLING * penalty.lambda1
@@ -147,15 +146,9 @@ def _weakly_coupled(penalty: Any) -> Any:
 def _dispatch(stub: Callable[..., Any], name: str) -> None:
     """Overload `stub` in compiled code by the function `name` of the module of the penalty."""
 
-    @overload(stub, strict=False, jit_options=_INLINE)
+    @overload(stub, strict=False, jit_options=OPTIONS)
     def choose(penalty: Any, *arguments: Any) -> Any:
-        default, *rest = (getattr(module, name) for module in _MODULES[penalty.instance_class])
-        if not rest:
-            return lambda penalty, *arguments: default(penalty, *arguments)
-        laplacian = rest[0]
-        return lambda penalty, *arguments: (
-            laplacian(penalty, *arguments) if penalty.shape == LAPLACIAN else default(penalty, *arguments)
-        )
+        return getattr(_MODULES[penalty.instance_class], name).py_func
 
 
 for _stub in (

@@ -10,6 +10,9 @@ from jointglasso._typing import FloatArray, IntArray
 #: squared differences, which is the Laplacian penalty.
 GENERAL, COMPLETE, FOREST, LAPLACIAN = range(4)
 
+#: Rows of the integer workspace of one pair, for every penalty.
+N_INTEGER_ROWS = 7
+
 
 class GroupPair(NamedTuple):
     """Group penalty of a pair: ``lambda1 |t|_1 + lambda2 |t|_2``, t (K,) its entries."""
@@ -63,10 +66,12 @@ class PairClasses(NamedTuple):
 
 
 class PenaltyWorkspace(NamedTuple):
-    """Scratch arrays of the functions of one pair, as long as the penalty needs."""
+    """Scratch rows of the functions of one pair, with a number for each class: as many as the penalty needs."""
 
     real: FloatArray
+    """(R, K)."""
     integer: IntArray
+    """(N_INTEGER_ROWS, K)."""
 
 
 class Entries(NamedTuple):

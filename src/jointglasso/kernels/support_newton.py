@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.column_parts import axpy
 from jointglasso.kernels.jit import njit, njit_internal
 
 
@@ -58,7 +59,7 @@ def sweep_support(
             column[:] = 0.0
             residual_variance = S[j, j]
             for e in range(len(adjacent)):
-                _add(column, x[e], W[adjacent[e]])
+                axpy(x[e], W[adjacent[e]], column)
                 residual_variance -= x[e] * S[j, adjacent[e]]
             if not residual_variance * diverged > 1.0:
                 return False
@@ -100,10 +101,3 @@ def _regress(neighbours: IntArray, covariance: FloatArray, W: FloatArray, factor
             value -= factor[c, a] * x[c]
         x[a] = value / factor[a, a]
     return True
-
-
-@njit_internal
-def _add(row: FloatArray, factor: float, other: FloatArray) -> None:
-    """``row += factor * other``."""
-    for i in range(len(row)):
-        row[i] += factor * other[i]

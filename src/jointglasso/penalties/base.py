@@ -27,7 +27,7 @@ import numpy as np
 from jointglasso import config
 from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.pair_types import Entries, PenaltyWorkspace
+from jointglasso.kernels.pair_types import N_INTEGER_ROWS, Entries, PenaltyWorkspace
 
 Result = TypeVar("Result")
 
@@ -173,7 +173,7 @@ class PairPenalty(ABC):
         return {"lambda1": self.lambda1, "lambda2": self.lambda2, "penalty": self.name}
 
     def workspace_size(self, n_classes: int) -> int:
-        """Length of the scratch arrays that the compiled functions of one pair need."""
+        """Number of rows of scratch that the compiled functions of one pair need."""
         from jointglasso.kernels.pair import module_of
 
         size: int = module_of(self.pair).workspace_size(n_classes)
@@ -339,8 +339,9 @@ class PairPenalty(ABC):
         """
 
     def _work(self, n_classes: int) -> PenaltyWorkspace:
-        size = self.workspace_size(n_classes)
-        return PenaltyWorkspace(np.empty(size), np.empty(size, dtype=np.int64))
+        return PenaltyWorkspace(
+            np.empty((self.workspace_size(n_classes), n_classes)), np.empty((N_INTEGER_ROWS, n_classes), dtype=np.int64)
+        )
 
     def as_entries(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> tuple[FloatArray, Entries]:
         """Rows (m, K) as a flat vector of entries, all K classes of every pair included."""

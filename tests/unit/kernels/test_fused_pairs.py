@@ -10,7 +10,15 @@ from scipy.optimize import linprog
 
 from fused_oracles import PairPenaltyReference, smallest_joined
 from jointglasso.kernels import fused_pair, laplacian_pair
-from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import (
+    COMPLETE,
+    FOREST,
+    GENERAL,
+    N_INTEGER_ROWS,
+    Entries,
+    PairClasses,
+    PenaltyWorkspace,
+)
 from jointglasso.penalties import UNIFORM
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
@@ -66,7 +74,8 @@ class Pair:
         self.pair = PairClasses(self.classes, self.n, v)
         size = self.module.workspace_size(penalty.n_classes)
         # Work arrays hold anything when a kernel gets them.
-        self.work = PenaltyWorkspace(np.full(size, np.nan), np.full(size, -7, dtype=np.int64))
+        n = penalty.n_classes
+        self.work = PenaltyWorkspace(np.full((size, n), np.nan), np.full((N_INTEGER_ROWS, n), -7, dtype=np.int64))
 
     @property
     def reference(self):

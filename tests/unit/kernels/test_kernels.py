@@ -840,7 +840,14 @@ def test_update_of_a_pair_meets_the_optimality_conditions(seed, n, lambda1, lamb
     x = np.full(n + 1, 7.0)
     none = np.empty(0, dtype=np.int64)
     pair = GroupPair(lambda1, lambda2)
-    update(pair, curvature, curvature * target, PairClasses(none, n, 1.0), x, PenaltyWorkspace(np.empty(n), none))
+    update(
+        pair,
+        curvature,
+        curvature * target,
+        PairClasses(none, n, 1.0),
+        x,
+        PenaltyWorkspace(np.empty((1, n)), none[None]),
+    )
     assert x[n] == 7.0
     u, start = (curvature * (target - x))[:n], np.array([0, n])
     nearest = group_penalty.nearest_subgradient(x[:n].copy(), u, start, UNIFORM, lambda1, lambda2)
