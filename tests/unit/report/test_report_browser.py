@@ -774,9 +774,9 @@ def test_a_tested_difference_lies_in_its_interval_and_no_table_is_cut_off(open_r
     X["patients"][:, 1] += X["patients"][:, 0]
     chosen, found = jgl.select(X), jgl.infer(X)
     page = open_report(chosen.solution, selection=chosen, inference=found)
+    page.until(lambda: page.table("#differential"), "the differences")
     rows = page.table("#differential")
     known = {(row.variable1, row.variable2): row for row in found.differences().itertuples()}
-    assert rows
     for first, second, *_, difference, interval, q, p in rows:
         low, high = map(signed, interval.split(" to "))
         tested = known[first, second]
