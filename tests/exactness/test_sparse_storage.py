@@ -114,6 +114,18 @@ def test_a_path_scans_once_and_agrees(everything_is_sparse):
         assert set(solution.methods) <= {"sparse", "warm start"}
 
 
+def test_select_chooses_the_same_penalties():
+    chosen = []
+    for constants in ([], EVERYTHING_SPARSE):
+        with pytest.MonkeyPatch.context() as patch:
+            for constant in constants:
+                patch.setattr(*constant)
+            chosen.append(jgl.select(samples(), grid=[(0.4, 0.05), (0.3, 0.05), (0.25, 0.05)]))
+    dense, sparse = (result.solution for result in chosen)
+    assert dense.n_edges == sparse.n_edges and sum(dense.n_edges) > 0
+    assert "sparse" in sparse.methods and "sparse" not in dense.methods
+
+
 def test_executor_and_checkpoint(everything_is_sparse, tmp_path):
     source = jgl.SampleCovariance(samples())
     alone = jgl.solve(source, 0.3, 0.05, tol=1e-8)

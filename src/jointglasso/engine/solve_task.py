@@ -13,6 +13,7 @@ from typing import cast
 
 import numpy as np
 
+from jointglasso._threads import blas_threads_for
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.blocks.linalg import factorize
@@ -48,54 +49,57 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
     solve ends with the current iterate.
     """
     began = time.perf_counter()
-    if item.is_sparse:
-        attempt = solve_sparse_task(item, shared, progress)
-        if isinstance(attempt, TaskResult):
-            return attempt
-        item = attempt
-    if is_big(item, shared):
-        outcome = solve_big_task(item, shared, progress)
-        if outcome.stopped_by != "rounding" or not shared.memory_for_blocks:
-            return outcome
-        remaining = remaining_iterations(shared.method, item.max_iter, outcome.n_iter)
-        item = replace(item, start=outcome.nonzeros, saved=None, max_iter=max(1, remaining))
-    system, check = build(item, shared)
-    built = time.perf_counter()
-    require_solvable(shared.problem, system)
-    task, result = _resumed(_task(item, shared, system, progress), item.saved)
-    if result is None:
-        result = _unsolved(task) if progress() else shared.method.solve(task)
-    result, bounds, violated, proved = certify_screening(task, shared.method, result, check, progress)
-    if shared.prove:
-        result, bounds = prove_edges(task, shared.method, result, bounds, progress)
-    finite = np.isfinite(result.bounds.gap)
-    present = absent = np.zeros(len(system.upper), dtype=bool)
-    equalities = NO_PROOFS
-    if proved:  # otherwise single entries can be certified only by the total gap
-        edges = certified_edges(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
-        present, absent = edges.present, edges.absent
-        equalities = certified_equalities(system, result.theta, edges, shared.problem.penalty)
-    return TaskResult(
-        number=item.number,
-        objective=bounds.objective,
-        gap=bounds.gap,
-        rounding=bounds.rounding,
-        raised=np.subtract(bounds.gap, result.bounds.gap, where=finite, out=np.zeros(len(finite))),
-        n_iter=result.n_iter,
-        stopped_by=result.stopped_by,
-        methods=result.methods,
-        nonzeros=Nonzeros.of(system, result.theta, present),
-        n_entries=len(system.upper),
-        n_present=int(present.sum()),
-        n_absent=int(absent.sum()),
-        edge_gap=float(edge_gaps(system, result.theta).min(initial=np.inf)),
-        certified_equal=equalities,
-        violated=violated,
-        proved=proved,
-        cached_blocks=CachedBlocks(shared.problem, system, result.theta, bounds, check) if item.keep_blocks else None,
-        build_seconds=built - began,
-        seconds=time.perf_counter() - began,
-    )
+    with blas_threads_for(int(item.blocks.sizes.max(initial=0))):  # small blocks beside a large one: one thread
+        if item.is_sparse:
+            attempt = solve_sparse_task(item, shared, progress)
+            if isinstance(attempt, TaskResult):
+                return attempt
+            item = attempt
+        if is_big(item, shared):
+            outcome = solve_big_task(item, shared, progress)
+            if outcome.stopped_by != "rounding" or not shared.memory_for_blocks:
+                return outcome
+            remaining = remaining_iterations(shared.method, item.max_iter, outcome.n_iter)
+            item = replace(item, start=outcome.nonzeros, saved=None, max_iter=max(1, remaining))
+        system, check = build(item, shared)
+        built = time.perf_counter()
+        require_solvable(shared.problem, system)
+        task, result = _resumed(_task(item, shared, system, progress), item.saved)
+        if result is None:
+            result = _unsolved(task) if progress() else shared.method.solve(task)
+        result, bounds, violated, proved = certify_screening(task, shared.method, result, check, progress)
+        if shared.prove:
+            result, bounds = prove_edges(task, shared.method, result, bounds, progress)
+        finite = np.isfinite(result.bounds.gap)
+        present = absent = np.zeros(len(system.upper), dtype=bool)
+        equalities = NO_PROOFS
+        if proved:  # otherwise single entries can be certified only by the total gap
+            edges = certified_edges(system, result.theta, bounds.dual, bounds.gap, shared.problem.penalty)
+            present, absent = edges.present, edges.absent
+            equalities = certified_equalities(system, result.theta, edges, shared.problem.penalty)
+        return TaskResult(
+            number=item.number,
+            objective=bounds.objective,
+            gap=bounds.gap,
+            rounding=bounds.rounding,
+            raised=np.subtract(bounds.gap, result.bounds.gap, where=finite, out=np.zeros(len(finite))),
+            n_iter=result.n_iter,
+            stopped_by=result.stopped_by,
+            methods=result.methods,
+            nonzeros=Nonzeros.of(system, result.theta, present),
+            n_entries=len(system.upper),
+            n_present=int(present.sum()),
+            n_absent=int(absent.sum()),
+            edge_gap=float(edge_gaps(system, result.theta).min(initial=np.inf)),
+            certified_equal=equalities,
+            violated=violated,
+            proved=proved,
+            cached_blocks=CachedBlocks(shared.problem, system, result.theta, bounds, check)
+            if item.keep_blocks
+            else None,
+            build_seconds=built - began,
+            seconds=time.perf_counter() - began,
+        )
 
 
 def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> SolvedBlocks:
