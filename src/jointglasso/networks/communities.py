@@ -49,7 +49,7 @@ def find_communities(networks: JointNetworks, resolution: float = 1.0) -> IntArr
 
 
 def _leiden(n: int, first: IntArray, second: IntArray, weight: Any, resolution: float) -> list[int]:
-    igraph = require("igraph", "igraph")
+    igraph = require("igraph", "networks")
     graph = igraph.Graph(n=n, edges=np.column_stack([first, second]).tolist())
     igraph.set_random_number_generator(random.Random(0))
     try:

@@ -139,7 +139,7 @@ def as_networkx(columns: GraphColumns, class_name: str | None) -> Any:
 
 def as_igraph(columns: GraphColumns, class_name: str | None) -> Any:
     """Graph of igraph."""
-    igraph = require("igraph", "igraph")
+    igraph = require("igraph", "networks")
     return igraph.Graph(
         n=len(columns.nodes["name"]),
         edges=list(zip(columns.first, columns.second, strict=True)),

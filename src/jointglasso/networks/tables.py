@@ -340,5 +340,5 @@ def betweenness(p: int, first: IntArray, second: IntArray, length: FloatArray) -
         return np.zeros(p)
     if find_spec("igraph") is None:
         return np.full(p, np.nan)
-    graph = require("igraph", "igraph").Graph(n=p, edges=np.column_stack([first, second]).tolist())
+    graph = require("igraph", "networks").Graph(n=p, edges=np.column_stack([first, second]).tolist())
     return np.array(graph.betweenness(weights=length.tolist())) * (2.0 / ((p - 1) * (p - 2)))
