@@ -34,12 +34,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import check_switch, check_weights, require_bounded

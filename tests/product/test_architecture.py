@@ -25,7 +25,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
-    ("_typing", "_version", "errors", "config"),
+    ("_typing", "_cached_property", "_version", "errors", "config"),
     ("_threads", "_lapack", "_files", "_memory", "_optional", "_display", "_wording"),
     ("kernels",),
     ("backends",),
@@ -49,6 +49,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 #: Packages whose imports are limited further than by their layer, to the prefixes listed.
 ONLY = {
     "_typing": (),
+    "_cached_property": (),
     "_version": (),
     "errors": (),
     "config": (),
@@ -60,13 +61,13 @@ ONLY = {
     "_display": (),
     "_wording": (),
     "backends": ("_typing", "_optional"),
-    "problem": ("_typing", "errors", "kernels", "penalties", "data"),
+    "problem": ("_typing", "_cached_property", "errors", "kernels", "penalties", "data"),
     "solution": (
-        *("_typing", "errors", "_version", "_files", "_memory", "_display", "_wording", "data"),
+        *("_typing", "_cached_property", "errors", "_version", "_files", "_memory", "_display", "_wording", "data"),
         "screening.partition",
     ),
-    "datasets": ("_typing", "errors", "data", "io.labelled_table"),
-    "io": ("_typing", "errors", "_files", "_memory", "_optional", "_wording", "data"),
+    "datasets": ("_typing", "_cached_property", "errors", "data", "io.labelled_table"),
+    "io": ("_typing", "_cached_property", "errors", "_files", "_memory", "_optional", "_wording", "data"),
 }
 
 #: The packages that may import a third-party package.

@@ -8,10 +8,10 @@ of the sweeps, in single precision, is dense.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.system import BlockSystem
 from jointglasso.data import CovarianceSource

@@ -7,7 +7,6 @@ the sparsity of `minimum_degree` and a dense tail of m variables, (m, m).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import blas
 
+from jointglasso._cached_property import cached_property
 from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import BoolArray, FloatArray, IntArray

@@ -7,13 +7,13 @@ restricted to the support, with ``W = Theta^{-1}``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from jointglasso import config
+from jointglasso._cached_property import cached_property
 from jointglasso._threads import Workers, balanced_bounds
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 

@@ -7,11 +7,11 @@ Gaussian. Both estimate the correlations of those Gaussian variables and are rob
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import FloatArray
 
 

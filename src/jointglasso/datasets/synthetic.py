@@ -11,7 +11,6 @@ thresholded graph of noise is close to percolation. Kind "modules" is strongly c
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ from scipy import sparse
 from scipy.linalg import blas, lapack
 from scipy.sparse.csgraph import connected_components
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_choice, check_count
 

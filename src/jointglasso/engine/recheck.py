@@ -10,12 +10,12 @@ necessary after the groups are solved to a smaller gap.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from jointglasso import config
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.duality import EDGE_GAP, DualityGap, gap_to_certify, precision_radius, subgradient_within

@@ -12,12 +12,12 @@ noisy; it is shrunken towards the mean over all pairs of the class, with that me
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import FloatArray, IntArray
 
 #: Lower bound of T_ii as a fraction of theta_ii, so that partial correlations exist.

@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso._wording import nearest
 from jointglasso.data.checks import InputError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.penalties.base import UNIFORM, Coupling, PairPenalty
 from jointglasso.penalties.class_graph import edges_of

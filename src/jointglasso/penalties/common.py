@@ -7,11 +7,11 @@ fused penalty of a star of the classes around one that is not observed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import CommonPair, Entries
 from jointglasso.penalties.base import UNIFORM

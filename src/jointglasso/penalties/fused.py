@@ -6,11 +6,11 @@ Values of neighbouring classes become exactly equal: an edge then has one value 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair
 from jointglasso.penalties.base import UNIFORM, on_cores

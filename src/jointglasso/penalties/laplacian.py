@@ -6,12 +6,12 @@ Values of neighbouring classes become similar, but not equal: networks that chan
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import LAPLACIAN, Entries, FusedPair
 from jointglasso.penalties.base import UNIFORM

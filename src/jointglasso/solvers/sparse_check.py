@@ -10,12 +10,12 @@ pairs where g is a subgradient. R, its difference from W, is then non-zero at fe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import entries_in_classes
 from jointglasso.blocks.sparse_factor import SparseInverse

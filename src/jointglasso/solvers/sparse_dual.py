@@ -14,12 +14,12 @@ such a bound on the error of each entry of R, s and rho grow by no more than the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import entries_in_classes
 from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, gap_to_certify, precision_radius

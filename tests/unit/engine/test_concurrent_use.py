@@ -13,6 +13,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso import config
+from jointglasso._cached_property import cached_property
 
 pytestmark = pytest.mark.filterwarnings("ignore::jointglasso.SelectionWarning", "ignore::jointglasso.InferenceWarning")
 
@@ -178,3 +179,27 @@ def test_a_process_forked_while_another_thread_solves():
         stop.set()
         thread.join()
     assert found == [expected[-4096:]] * 3
+
+
+def test_threads_do_not_wait_for_a_property_of_another_object():
+    """Nor does a forked process, in which the lock would never be released."""
+    started, finish = threading.Event(), threading.Event()
+
+    class Slow:
+        @cached_property
+        def value(self):
+            started.set()
+            assert finish.wait(60)
+            return 1
+
+    one, other = Slow(), Slow()
+    threads = [threading.Thread(target=lambda part=part: part.value) for part in (one, other)]
+    threads[0].start()
+    assert started.wait(60)
+    started.clear()
+    threads[1].start()
+    entered = started.wait(10)
+    finish.set()
+    for thread in threads:
+        thread.join()
+    assert entered and one.value == other.value == 1
