@@ -30,6 +30,7 @@ def results(data):
         "Inference": jgl.infer(X, y),
         "NetworkTest": jgl.network_test(X, y, n_permutations=19, random_state=0),
         "NetworkBootstrap": jgl.bootstrap_network(X, y, n_resamples=20, random_state=0),
+        "CentralityStability": jgl.centrality_stability(X, y, n_resamples=4, random_state=0),
         "EdgeStability": jgl.edge_stability(X, y, n_subsamples=4, random_state=0, **penalties),
         "ComponentCurve": jgl.component_curve(source, 0.3),
         "Plan": jgl.plan(source, 0.2, 0.05),
@@ -44,7 +45,8 @@ def results(data):
 #: A word that only the table of each result has.
 WORDS = {
     "Solution": "objective", "JointNetworks": "only here", "SelectionResult": "Chosen", "Inference": "q_value",
-    "NetworkTest": "p_familywise", "NetworkBootstrap": "found", "EdgeStability": "mean edges",
+    "NetworkTest": "p_familywise", "NetworkBootstrap": "found", "CentralityStability": "expected influence",
+    "EdgeStability": "mean edges",
     "ComponentCurve": "largest", "Plan": "independent",
     "Certificate": "optimum", "Partition": "isolated", "LambdaGrid": "similarity",
     "Refit": "residual", "LowRank": "latent variables",
