@@ -6,7 +6,8 @@ One iteration at Theta with inverse W:
    non-zero pairs and those of Theta are the working set.
 2. On the face the quadratic model of the likelihood plus the penalty is smooth; conjugate gradients minimise it with
    products ``W D W``. A result outside the closure of the face is retracted to it: entries that changed sign become
-   zero, clusters that changed order equal. Conjugate gradients continue on the smaller face.
+   zero, clusters that changed order equal; a step that increases the model is halved. Conjugate gradients continue on
+   the smaller face.
 3. A line search along the direction keeps Theta positive definite and decreases the objective.
 
 A Levenberg-Marquardt term grows while the decrease falls short of the prediction of the model. All groups of a system
