@@ -7,6 +7,7 @@ listed with the reason why it may, or makes the script fail.
     python benchmarks/mutants.py                 all of them, an hour or two
     python benchmarks/mutants.py --jobs 16       so many at a time, each in a copy of its own
     python benchmarks/mutants.py reach cuts      those whose names contain one of the words
+    python benchmarks/mutants.py --sample 60     so many of them, drawn at random with `--seed`
     python benchmarks/mutants.py --list
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -902,9 +904,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("words", nargs="*", help="parts of names of mutants")
     parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
+    parser.add_argument("--sample", type=int, default=None, help="how many, drawn at random")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--list", action="store_true", help="name them and stop")
     options = parser.parse_args()
     chosen = [m for m in MUTANTS if not options.words or any(word in m.name for word in options.words)]
+    if options.sample is not None:
+        chosen = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
     if options.list:
         print("\n".join(f"{m.name}: {m.file}" for m in chosen))
         return 0
