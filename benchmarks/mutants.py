@@ -628,16 +628,16 @@ FURTHER = (
     ),
     Mutant(
         "the strong rule joins every class",
-        RULES,
-        "edges = pairs.exceeds_lambda1 & pairs.violates_global_condition[:, None]",
-        "edges = pairs.exceeds_lambda1 | pairs.violates_global_condition[:, None]",
+        DYNAMIC,
+        "penalty.signs(pairs.weighted[strong], factor) != 0",
+        "True",
         SCREENED,
     ),
     Mutant(
         "the class rule for fused penalties",
         RULES,
-        '    if rule == "class":\n        name',
-        "    if False:\n        name",
+        '    if rule == "class" and penalty.class_dependent:\n',
+        "    if False:\n",
         (*SCREENED, "tests/exactness/test_fused.py"),
     ),
     Mutant(
