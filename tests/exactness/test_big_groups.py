@@ -13,6 +13,7 @@ from jointglasso.blocks.big_group import entries_in_classes
 from jointglasso.duality import gap_radii
 from jointglasso.engine import execute, solve_big_task
 from jointglasso.solvers import big_sweeps, column_sweeps
+from jointglasso.solvers.auto import Auto
 
 
 def correlated(n_classes=3, p=60, n=40, seed=0, strength=0.6):
@@ -283,6 +284,18 @@ def test_newton_takes_over_where_sweeps_stall(monkeypatch, small_is_big):
     assert solution.status and "columns" not in solution.methods
 
 
+@pytest.mark.parametrize("max_iter", [None, 1])
+def test_newton_takes_over_where_sweeps_reach_their_limit(monkeypatch, small_is_big, max_iter):
+    """Unless it is a limit that the caller lowered."""
+    monkeypatch.setattr(Auto, "default_max_iter", 3)
+    S = jgl.SampleCovariance(correlated(p=300, n=100), scale="correlation")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jgl.ConvergenceWarning)
+        solution = jgl.solve(S, 0.1, 0.1, tol=1e-9, screening="none", max_iter=max_iter)
+    assert bool(solution.status) == (max_iter is None)
+    assert (set(solution.methods) == {"columns"}) == (max_iter == 1)
+
+
 def test_a_hub_far_from_where_it_starts_is_reached_at_once(small_is_big):
     """Theta of the hub times its variance becomes 56; a few percent a sweep would leave Theta indefinite for thirty."""
     rng = np.random.default_rng(0)
@@ -292,6 +305,15 @@ def test_a_hub_far_from_where_it_starts_is_reached_at_once(small_is_big):
     solution = jgl.solve(jgl.SampleCovariance(X), 0.002, 0.0002, tol=1e-6)
     assert solution.status and solution.n_iter <= 6
     assert solution.precision[0][0, 0] * X[0][:, 0].var() > 50.0
+
+
+def test_variables_that_are_nearly_equal_are_solved_by_sweeps(small_is_big):
+    """Columns that grow more than twentyfold in the first sweep must not leave the dual ball: then they diverge."""
+    rng = np.random.default_rng(2)
+    X = [5.0 * rng.standard_normal((9, 1)) + rng.standard_normal((9, 9))]
+    S = jgl.SampleCovariance(X)
+    solution = jgl.solve(S, 0.1, 0.0, screening="none", penalize_diagonal=True, tol=1e-3)
+    assert solution.status and set(solution.methods) == {"columns"} and solution.n_iter <= 5
 
 
 def test_hubs_settle_where_classes_are_tied_strongly(small_is_big):

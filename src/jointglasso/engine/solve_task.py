@@ -57,9 +57,10 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
             item = attempt
         if is_big(item, shared):
             outcome = solve_big_task(item, shared, progress)
-            if outcome.stopped_by != "rounding" or not shared.memory_for_blocks:
-                return outcome
             remaining = remaining_iterations(shared.method, item.max_iter, outcome.n_iter)
+            unfinished = outcome.stopped_by == "rounding" or (outcome.stopped_by == "max_iter" and remaining > 0)
+            if not unfinished or not shared.memory_for_blocks:
+                return outcome
             item = replace(item, start=outcome.nonzeros, saved=None, max_iter=max(1, remaining))
         system, check = build(item, shared)
         built = time.perf_counter()
