@@ -16,9 +16,9 @@ from jointglasso.kernels.jit import njit_internal, njit_no_refcount
 from jointglasso.kernels.pair import Penalty, pair_homogeneous, pair_separable, pair_update
 from jointglasso.kernels.pair_types import N_INTEGER_ROWS, Blocks, Columns, PairClasses, PenaltyWorkspace
 
-#: Reciprocal of the largest factor by which one update rescales a column: beyond what single precision resolves. A
-#: column that is rescaled less than the minimum along its ray asks for leaves W outside the dual ball; with 0.05, sweeps
-#: over highly correlated variables at a small penalty diverged.
+#: Reciprocal of the largest factor by which one update rescales a column: beyond what single precision resolves. Any
+#: smaller step than that to the minimum along the ray leaves W outside the dual ball: with 0.05, sweeps over highly
+#: correlated variables at a small penalty diverged.
 _LEAST_REST = 1e-4
 
 
