@@ -14,6 +14,10 @@ Those of the functions continue these lines:
 >>> networks = jgl.JointNetworks.from_solution(chosen.solution, stability=stability.frequencies)
 """
 
+from jointglasso._optional import require
+
+require("matplotlib", "plots")
+
 from jointglasso.plots.adjacency import plot_adjacency
 from jointglasso.plots.curves import plot_component_curve, plot_convergence, plot_path
 from jointglasso.plots.degrees import plot_centrality, plot_degrees

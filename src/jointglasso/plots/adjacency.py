@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
 
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.data.checks import InputError
 from jointglasso.networks import JointNetworks
-from jointglasso.plots.canvas import INK, SavePath, colour_bar, finish, name_cells, panels, plain
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from jointglasso.screening import Partition
+from jointglasso.plots import canvas
+from jointglasso.screening import Partition
 
 #: Maximum number of cells along a side; with more variables a cell shows the strongest of several entries.
 N_CELLS = 250
@@ -28,12 +28,13 @@ NAMED = 45
 MAX_CLUSTERED = 4000
 
 
+@canvas.documented
 def plot_adjacency(
     networks: JointNetworks,
     partition: Partition | None = None,
     *,
     isolated: bool = False,
-    path: SavePath = None,
+    path: canvas.SavePath = None,
 ) -> Figure:
     """Draw the partial correlations of each class as a matrix ordered by blocks.
 
@@ -46,12 +47,7 @@ def plot_adjacency(
         set to zero by screening, before the solve.
     isolated : bool, default False
         Include variables without an edge in any class.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
 
     Examples
     --------
@@ -75,18 +71,18 @@ def plot_adjacency(
         order = order[networks.degree_table[order].any(axis=1)]
     named = 0 < len(order) <= NAMED
     side = (4.2, 4.3) if named else (3.2, 3.35)
-    figure, axes = panels(networks.n_classes, *side, beside=0.8, below=0.2)
+    figure, axes = canvas.panels(networks.n_classes, *side, beside=0.8, below=0.2)
     strongest = float(np.abs(networks.edge_list.partial_correlation).max(initial=0.0)) or 1.0
     for k, ax in enumerate(axes):
         image = _draw_matrix(ax, networks, k, order, None if labels is None else labels[k], strongest)
         if named:
-            name_cells(ax, [networks.variable_names[i] for i in order], 7.0 if len(order) <= 20 else 5.0)
+            canvas.name_cells(ax, [networks.variable_names[i] for i in order], 7.0 if len(order) <= 20 else 5.0)
             ax.set_xlabel("")
     if labels is not None and len(order):
-        patch = require("matplotlib.patches", "plots").Patch(facecolor="#E9E9E9", label="same block in the screening")
+        patch = Patch(facecolor="#E9E9E9", label="same block in the screening")
         figure.legend(handles=[patch], loc="outside lower center", frameon=False, fontsize=8)
-    colour_bar(figure, image, figure.axes, "partial correlation", 8, shrink=0.6, aspect=30)
-    return finish(figure, path)
+    canvas.colour_bar(figure, image, figure.axes, "partial correlation", 8, shrink=0.6, aspect=30)
+    return canvas.finish(figure, path)
 
 
 def block_order(networks: JointNetworks, labels: IntArray | None = None) -> IntArray:
@@ -149,11 +145,11 @@ def _draw_matrix(
     shown = {"vmin": -strongest, "vmax": strongest, "extent": (0, n, n, 0), "interpolation": "nearest", "zorder": 2}
     image = ax.imshow(np.ma.masked_equal(cells, 0.0), cmap=_two_sided_colours(), **shown)
     ax.set(xlim=(0, n), ylim=(n, 0), xticks=[], yticks=[], xlabel=f"{len(order):,} variables")
-    ax.xaxis.label.set(size=8, color=INK)
+    ax.xaxis.label.set(size=8, color=canvas.INK)
     # On two lines, so that the titles of neighbouring panels cannot run into each other.
     name = networks.class_names[k]
     name = name if len(name) <= 36 else f"{name[:35]}…"
-    ax.set_title(plain(f"{name}\n{count(networks.n_edges[k], 'edge')}"), fontsize=9, color=INK)
+    ax.set_title(canvas.plain(f"{name}\n{count(networks.n_edges[k], 'edge')}"), fontsize=9, color=canvas.INK)
     for spine in ax.spines.values():
         spine.set(color="#BBBBBB", linewidth=0.6)
     return image
@@ -161,9 +157,9 @@ def _draw_matrix(
 
 def _two_sided_colours() -> Any:
     """Diverging colour map, red to blue, without the pale middle, so that weak entries are visible."""
-    colours = require("matplotlib", "plots").colormaps["RdBu"]
+    colours = matplotlib.colormaps["RdBu"]
     sides = np.concatenate([np.linspace(0.0, 0.3, 64), np.linspace(0.7, 1.0, 64)])
-    return require("matplotlib.colors", "plots").ListedColormap(colours(sides))
+    return ListedColormap(colours(sides))
 
 
 def _cells(networks: JointNetworks, k: int, order: IntArray) -> FloatArray:
@@ -185,7 +181,6 @@ def _cells(networks: JointNetworks, k: int, order: IntArray) -> FloatArray:
 
 def _shade_blocks(ax: Any, labels: IntArray, max_tiles: int = 4000) -> None:
     """Shade all pairs of variables within a block of a class, also where the order splits the block."""
-    patches = require("matplotlib.patches", "plots")
     if len(labels) == 0:
         return
     starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1])
@@ -194,7 +189,7 @@ def _shade_blocks(ax: Any, labels: IntArray, max_tiles: int = 4000) -> None:
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
         runs.setdefault(int(labels[start]), []).append((start, length))
     tiles = [
-        patches.Rectangle((x, y), width, height)
+        Rectangle((x, y), width, height)
         for pieces in runs.values()
         if sum(length for _, length in pieces) > 1
         for y, height in pieces
@@ -202,5 +197,5 @@ def _shade_blocks(ax: Any, labels: IntArray, max_tiles: int = 4000) -> None:
     ]
     # Largest first: beyond some thousand tiles the rest is smaller than a point.
     tiles.sort(key=lambda tile: -tile.get_width() * tile.get_height())
-    collection = require("matplotlib.collections", "plots").PatchCollection
-    ax.add_collection(collection(tiles[:max_tiles], facecolor="#E9E9E9", edgecolor="none", zorder=1), autolim=False)
+    shaded = PatchCollection(tiles[:max_tiles], facecolor="#E9E9E9", edgecolor="none", zorder=1)
+    ax.add_collection(shaded, autolim=False)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from jointglasso._files import atomic_write
-from jointglasso._optional import require
 from jointglasso._typing import IntArray
 from jointglasso.data.checks import InputError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from jointglasso.networks import JointNetworks
+from jointglasso.networks import JointNetworks
 
 #: File to save a figure to, or None.
 SavePath = str | os.PathLike[str] | None
@@ -35,11 +36,38 @@ FAINT = "#9A9A9A"
 PALE = "#BBBBBB"
 
 
+#: End of the parameters of every figure, and what is returned.
+_SAVED = """path : str or path, optional
+        File to save the figure to; the suffix determines the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure"""
+
+Draw = TypeVar("Draw", bound=Callable[..., Figure])
+
+
+def documented(draw: Draw) -> Draw:
+    """Decorator of the public figures: `path` and the result take the place of ``{saved}`` in the docstring."""
+    draw.__doc__ = (draw.__doc__ or "").replace("{saved}", _SAVED)
+    return draw
+
+
+class NotebookFigure(Figure):
+    """Figure with a PNG representation, which a notebook displays; ``%matplotlib inline`` is not needed."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        FigureCanvasAgg(self)
+
+    def _repr_png_(self) -> bytes:
+        picture = io.BytesIO()
+        self.savefig(picture, format="png", dpi=110)
+        return picture.getvalue()
+
+
 def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
     """Create a figure, size in inches, that is not registered with pyplot and that notebooks display."""
-    require("matplotlib.figure", "plots")
-    from jointglasso.plots.notebook_figure import NotebookFigure
-
     return NotebookFigure(figsize=(width, height), layout=layout)
 
 
@@ -63,12 +91,13 @@ def name_cells(ax: Any, names: list[str], size: float) -> None:
     ax.tick_params(length=0, pad=1)
 
 
-def class_style(k: int, n_classes: int) -> tuple[Any, str]:
-    """Colour and marker of class `k`."""
+def class_style(k: int, n_classes: int) -> dict[str, Any]:
+    """`color` and `marker` of class `k`, as matplotlib takes them."""
     if n_classes <= len(CLASS_COLOURS):
-        return CLASS_COLOURS[k], CLASS_MARKERS[k]
-    colours = require("matplotlib", "plots").colormaps["viridis"]
-    return colours(k / (n_classes - 1) * 0.95), CLASS_MARKERS[k % len(CLASS_MARKERS)]
+        colour: Any = CLASS_COLOURS[k]
+    else:
+        colour = matplotlib.colormaps["viridis"](k / (n_classes - 1) * 0.95)
+    return {"color": colour, "marker": CLASS_MARKERS[k % len(CLASS_MARKERS)]}
 
 
 def legend_of_classes(figure: Figure, axes: Any, n_classes: int) -> None:
@@ -122,6 +151,6 @@ def finish(figure: Figure, path: SavePath, dpi: int = 200) -> Figure:
         )
     # Text stays text in vector files, as journals and editors require.
     letters = {"pdf.fonttype": 42, "svg.fonttype": "none"}
-    with require("matplotlib", "plots").rc_context(letters), atomic_write(target) as file:
+    with matplotlib.rc_context(letters), atomic_write(target) as file:
         figure.savefig(file, format=format, dpi=dpi)
     return figure

@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.differences import values_by_class
-from jointglasso.plots.canvas import (
-    BLUE,
-    GREEN,
-    INK,
-    PALE,
-    PURPLE,
-    VERMILION,
-    SavePath,
-    class_style,
-    finish,
-    new_figure,
-    plain,
-    say,
-    tidy,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from jointglasso.solution import Solution
+from jointglasso.plots import canvas
+from jointglasso.solution import Solution
 
 
-def plot_convergence(solution: Solution, *, path: SavePath = None) -> Figure:
+@canvas.documented
+def plot_convergence(solution: Solution, *, path: canvas.SavePath = None) -> Figure:
     """Draw the objective and the duality gap against the iteration.
 
     Parameters
     ----------
     solution : Solution
         What `jointglasso.solve` returned.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
         Left the objective; right, on a logarithmic axis, its distance from the dual lower bound of the
         certificate, the duality gap of each iteration where it was computed, and the gap of the final certificate.
 
@@ -53,32 +32,32 @@ def plot_convergence(solution: Solution, *, path: SavePath = None) -> Figure:
     --------
     >>> figure = jgl.plots.plot_convergence(chosen.solution)
     """
-    figure = new_figure(8.0, 3.2)
+    figure = canvas.new_figure(8.0, 3.2)
     left_ax, right_ax = figure.subplots(1, 2)
     steps = np.array([step.number for step in solution.history])
     objective = solution.history.objective
     gap = np.array([np.nan if value is None else value for value in solution.history.gap], dtype=np.float64)
     if len(steps) == 0:
         steps, objective, gap = np.array([0]), np.array([solution.objective]), np.array([np.nan])
-    left_ax.plot(steps, objective, color=BLUE, marker="o", markersize=3, linewidth=1.2)
+    left_ax.plot(steps, objective, color=canvas.BLUE, marker="o", markersize=3, linewidth=1.2)
     left_ax.set(xlabel="iteration", ylabel="objective")
     left_ax.ticklabel_format(axis="y", useOffset=False)
     certificate = solution.certificate
-    _draw_log(right_ax, steps, objective - certificate.dual_objective, BLUE, "o", "objective − dual lower bound")
-    _draw_log(right_ax, steps, gap, VERMILION, "s", "gap of the iteration")
+    _draw_log(right_ax, steps, objective - certificate.dual_objective, canvas.BLUE, "o", "objective − dual lower bound")
+    _draw_log(right_ax, steps, gap, canvas.VERMILION, "s", "gap of the iteration")
     if certificate.gap > 0:
-        right_ax.axhline(certificate.gap, color=INK, linestyle=":", linewidth=1, label="gap of the certificate")
+        right_ax.axhline(certificate.gap, color=canvas.INK, linestyle=":", linewidth=1, label="gap of the certificate")
     right_ax.set(xlabel="iteration")
     if right_ax.lines:
         right_ax.set_yscale("log")
         right_ax.legend(frameon=False, fontsize=8)
     else:
-        say(right_ax, "exact: the gap is zero")
+        canvas.say(right_ax, "exact: the gap is zero")
     for ax in (left_ax, right_ax):
         ax.xaxis.get_major_locator().set_params(integer=True)
-        tidy(ax)
-    figure.suptitle(str(solution.status.reason), fontsize=9, color=INK)
-    return finish(figure, path)
+        canvas.tidy(ax)
+    figure.suptitle(str(solution.status.reason), fontsize=9, color=canvas.INK)
+    return canvas.finish(figure, path)
 
 
 def _draw_log(ax: Any, steps: Any, values: FloatArray, colour: str, marker: str, label: str) -> None:
@@ -88,7 +67,8 @@ def _draw_log(ax: Any, steps: Any, values: FloatArray, colour: str, marker: str,
         ax.plot(steps[shown], values[shown], label=label, **style)
 
 
-def plot_component_curve(curve: Any, *, path: SavePath = None) -> Figure:
+@canvas.documented
+def plot_component_curve(curve: Any, *, path: canvas.SavePath = None) -> Figure:
     """Draw block sizes, number of edges and cost of the screened problem against lambda1.
 
     Parameters
@@ -97,12 +77,7 @@ def plot_component_curve(curve: Any, *, path: SavePath = None) -> Figure:
         Such as `jointglasso.component_curve` returns: size of the largest block, entries above their thresholds and
         work at each lambda1; `percolation`, the lambda1 below which pure noise would connect most variables, may be
         None.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
 
     Examples
     --------
@@ -112,14 +87,14 @@ def plot_component_curve(curve: Any, *, path: SavePath = None) -> Figure:
     >>> len(figure.axes) > 0
     True
     """
-    figure = new_figure(5.5, 5.6)
+    figure = canvas.new_figure(5.5, 5.6)
     panels = figure.subplots(3, 1, sharex=True)
     order = np.argsort(np.asarray(curve.lambda1))
     lambda1 = np.asarray(curve.lambda1, dtype=np.float64)[order]
     columns = (
-        (curve.largest, "largest block", BLUE),
-        (curve.n_edges, "entries above\nthreshold", GREEN),
-        (curve.cost, "work\n(sum of cubed sizes)", PURPLE),
+        (curve.largest, "largest block", canvas.BLUE),
+        (curve.n_edges, "entries above\nthreshold", canvas.GREEN),
+        (curve.cost, "work\n(sum of cubed sizes)", canvas.PURPLE),
     )
     for ax, (values, label, colour) in zip(panels, columns, strict=True):
         heights = np.asarray(values, dtype=np.float64)[order]
@@ -127,7 +102,7 @@ def plot_component_curve(curve: Any, *, path: SavePath = None) -> Figure:
         if (heights > 0).any():
             ax.set_yscale("log" if (heights > 0).all() else "symlog")
         ax.set_ylabel(label, fontsize=9)
-        tidy(ax)
+        canvas.tidy(ax)
     panels[-1].set_xlabel("lambda1", fontsize=9)
     _mark(panels, curve.lambda_max, "--", "no edge above")
     _mark(panels, curve.percolation, ":", "pure noise percolates below")
@@ -135,22 +110,23 @@ def plot_component_curve(curve: Any, *, path: SavePath = None) -> Figure:
         figure.legend(
             *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False, fontsize=8
         )
-    return finish(figure, path)
+    return canvas.finish(figure, path)
 
 
 def _mark(panels: Any, value: float | None, style: str, label: str) -> None:
     if value is None or not np.isfinite(value):
         return
     for ax in panels:
-        ax.axvline(value, color=INK, linestyle=style, linewidth=1, label=f"{label}: {value:.3g}")
+        ax.axvline(value, color=canvas.INK, linestyle=style, linewidth=1, label=f"{label}: {value:.3g}")
 
 
+@canvas.documented
 def plot_path(
     solutions: Sequence[Solution],
     *,
     class_name: str | None = None,
     top: int = 12,
-    path: SavePath = None,
+    path: canvas.SavePath = None,
 ) -> Figure:
     """Draw the number of edges and the partial correlations along a path of penalties.
 
@@ -162,12 +138,7 @@ def plot_path(
         Class whose partial correlations are drawn; the first by default.
     top : int, default 12
         Pairs of variables to draw in colour and name, the strongest at the smallest penalty; others are grey.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
 
     Examples
     --------
@@ -183,21 +154,20 @@ def plot_path(
     lambda1 = np.array([solution.parameters["lambda1"] for solution in ordered])
     last = JointNetworks.from_solution(ordered[-1])
     k = 0 if class_name is None else last.class_index(class_name)
-    figure = new_figure(10.0, 4.2)
+    figure = canvas.new_figure(10.0, 4.2)
     left_ax, right_ax = figure.subplots(1, 2, width_ratios=(1, 1.4))
     for c, name in enumerate(last.class_names):
-        colour, marker = class_style(c, last.n_classes)
-        counts = [solution.n_edges[c] for solution in ordered]
-        left_ax.plot(lambda1, counts, color=colour, marker=marker, markersize=3.5, linewidth=1.2, label=plain(name))
+        counts, style = [solution.n_edges[c] for solution in ordered], canvas.class_style(c, last.n_classes)
+        left_ax.plot(lambda1, counts, **style, markersize=3.5, linewidth=1.2, label=canvas.plain(name))
     left_ax.set(ylabel="edges")
     left_ax.legend(frameon=False, fontsize=8)
     _draw_values(right_ax, ordered, lambda1, k, check_count("top", top))
-    right_ax.set_ylabel(f"partial correlation in {plain(last.class_names[k])}", fontsize=9)
+    right_ax.set_ylabel(f"partial correlation in {canvas.plain(last.class_names[k])}", fontsize=9)
     for ax in (left_ax, right_ax):
         ax.set(xscale="log", xlabel="lambda1 (decreasing)")
         ax.invert_xaxis()
-        tidy(ax)
-    return finish(figure, path)
+        canvas.tidy(ax)
+    return canvas.finish(figure, path)
 
 
 def _draw_values(ax: Any, solutions: Sequence[Solution], lambda1: Any, k: int, top: int) -> None:
@@ -208,12 +178,12 @@ def _draw_values(ax: Any, solutions: Sequence[Solution], lambda1: Any, k: int, t
     for rank in [*range(min(len(pairs), 400) - 1, top - 1, -1), *range(min(top, len(pairs)) - 1, -1, -1)]:
         values = np.array([table.get(pairs[rank], 0.0) for table in tables])
         coloured = rank < top
-        colour, label = PALE, None
+        colour, label = canvas.PALE, None
         if coloured:
-            colour = class_style(rank, top)[0]
-            label = plain(f"{names[pairs[rank][0]]} – {names[pairs[rank][1]]}")
+            colour = canvas.class_style(rank, top)["color"]
+            label = canvas.plain(f"{names[pairs[rank][0]]} – {names[pairs[rank][1]]}")
         ax.plot(lambda1, values, color=colour, linewidth=1.4 if coloured else 0.5, label=label, zorder=2 + coloured)
-    ax.axhline(0.0, color=PALE, linewidth=0.8)
+    ax.axhline(0.0, color=canvas.PALE, linewidth=0.8)
     handles, labels = ax.get_legend_handles_labels()
     if handles:
         ax.legend(handles[::-1], labels[::-1], frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from jointglasso.data.checks import check_count
 from jointglasso.networks import JointNetworks
-from jointglasso.plots.canvas import INK, SavePath, class_style, finish, legend_of_classes, new_figure, plain, say, tidy
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from jointglasso.plots import canvas
 
 
-def plot_degrees(networks: JointNetworks, *, n_hubs: int = 20, path: SavePath = None) -> Figure:
+@canvas.documented
+def plot_degrees(networks: JointNetworks, *, n_hubs: int = 20, path: canvas.SavePath = None) -> Figure:
     """Draw the distribution of degrees in each class, and the degrees of the hubs.
 
     The left panel shows the complementary cumulative distribution of the degrees on logarithmic axes; the right one
@@ -26,32 +25,26 @@ def plot_degrees(networks: JointNetworks, *, n_hubs: int = 20, path: SavePath = 
         Networks to draw.
     n_hubs : int, default 20
         Maximum number of hubs.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
 
     Examples
     --------
     >>> figure = jgl.plots.plot_degrees(networks)
     """
     hubs = networks.hub_positions(n_hubs)
-    figure = new_figure(9.0, max(3.6, 1.2 + 0.2 * len(hubs)))
+    figure = canvas.new_figure(9.0, max(3.6, 1.2 + 0.2 * len(hubs)))
     left_ax, right_ax = figure.subplots(1, 2)
     _draw_distribution(left_ax, networks)
     _draw_hubs(right_ax, networks, hubs)
-    return finish(figure, path)
+    return canvas.finish(figure, path)
 
 
 def _draw_distribution(ax: Any, networks: JointNetworks) -> None:
     for k, name in enumerate(networks.class_names):
-        colour, marker = class_style(k, networks.n_classes)
-        degree = networks.degree_table[:, k]
+        degree, style = networks.degree_table[:, k], canvas.class_style(k, networks.n_classes)
         values = np.unique(degree[degree > 0])
         share = [(degree >= value).mean() for value in values]
-        ax.plot(values, share, color=colour, marker=marker, markersize=4, linewidth=1.2, alpha=0.9, label=plain(name))
+        ax.plot(values, share, **style, markersize=4, linewidth=1.2, alpha=0.9, label=canvas.plain(name))
     ax.set(xscale="log", xlabel="neighbours", ylabel="fraction of variables with at least as many")
     if networks.degree_table.any():
         ax.set_yscale("log")
@@ -59,13 +52,13 @@ def _draw_distribution(ax: Any, networks: JointNetworks) -> None:
         ax.set_xticks(ticks, [str(tick) for tick in ticks], minor=False)
         ax.minorticks_off()
     ax.legend(frameon=False, fontsize=8)
-    tidy(ax)
+    canvas.tidy(ax)
 
 
 def _draw_hubs(ax: Any, networks: JointNetworks, hubs: Any) -> None:
-    tidy(ax)
+    canvas.tidy(ax)
     if len(hubs) == 0:
-        say(ax, "no edges")
+        canvas.say(ax, "no edges")
         ax.set(xticks=[], yticks=[])
         return
     height = np.arange(len(hubs))[::-1]
@@ -74,18 +67,19 @@ def _draw_hubs(ax: Any, networks: JointNetworks, hubs: Any) -> None:
     # Markers of equal degrees would overlap: each class is shifted within the row.
     shift = np.linspace(0.18, -0.18, networks.n_classes) if networks.n_classes > 1 else np.zeros(1)
     for k in range(networks.n_classes):
-        colour, marker = class_style(k, networks.n_classes)
-        ax.scatter(degree[:, k], height + shift[k], color=colour, marker=marker, s=22, linewidths=0, zorder=2)
-    ax.set_yticks(height, [plain(networks.variable_names[i]) for i in hubs])
+        style = canvas.class_style(k, networks.n_classes)
+        ax.scatter(degree[:, k], height + shift[k], **style, s=22, linewidths=0, zorder=2)
+    ax.set_yticks(height, [canvas.plain(networks.variable_names[i]) for i in hubs])
     ax.set(xlabel="neighbours", ylim=(-0.7, len(hubs) - 0.3))
-    ax.set_title("variables with most edges", fontsize=9, color=INK)
+    ax.set_title("variables with most edges", fontsize=9, color=canvas.INK)
     ax.set_xlim(left=min(0.0, -0.02 * degree.max()))
 
 
 MEASURES = ("strength", "expected_influence", "betweenness")
 
 
-def plot_centrality(networks: JointNetworks, *, top: int = 25, path: SavePath = None) -> Figure:
+@canvas.documented
+def plot_centrality(networks: JointNetworks, *, top: int = 25, path: canvas.SavePath = None) -> Figure:
     """Draw strength, expected influence and betweenness of the most central variables.
 
     Parameters
@@ -94,12 +88,7 @@ def plot_centrality(networks: JointNetworks, *, top: int = 25, path: SavePath = 
         Networks to draw.
     top : int, default 25
         Variables to show, those of largest strength, averaged over the classes.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
         A panel for each measure (betweenness where igraph is installed) and a line for each class; see
         `JointNetworks.centrality` for definitions.
 
@@ -113,22 +102,19 @@ def plot_centrality(networks: JointNetworks, *, top: int = 25, path: SavePath = 
     mean = values["strength"].mean(axis=1)
     chosen = np.argsort(-mean, kind="stable")[: check_count("top", top)]
     chosen = chosen[mean[chosen] > 0]
-    figure = new_figure(9.0, 1.6 + 0.2 * max(6, len(chosen)))
+    figure = canvas.new_figure(9.0, 1.6 + 0.2 * max(6, len(chosen)))
     panels = figure.subplots(1, len(values), sharey=True)
     height = np.arange(len(chosen))[::-1]
     for ax, name in zip(panels, values, strict=True):
         for k, class_name in enumerate(networks.class_names):
-            colour, marker = class_style(k, networks.n_classes)
-            ax.plot(
-                values[name][chosen, k], height, color=colour, marker=marker, markersize=3.5, linewidth=0.9,
-                label=plain(class_name),
-            )  # fmt: skip
+            style = {**canvas.class_style(k, networks.n_classes), "markersize": 3.5, "linewidth": 0.9}
+            ax.plot(values[name][chosen, k], height, **style, label=canvas.plain(class_name))
         ax.set_xlabel(name.replace("_", " "), fontsize=9)
         ax.grid(axis="y", color="#EEEEEE", linewidth=0.6)
-        tidy(ax)
-    panels[0].set_yticks(height, [plain(networks.variable_names[i]) for i in chosen], fontsize=7)
+        canvas.tidy(ax)
+    panels[0].set_yticks(height, [canvas.plain(networks.variable_names[i]) for i in chosen], fontsize=7)
     if len(chosen) == 0:
-        say(panels[1], "no edges")
+        canvas.say(panels[1], "no edges")
     if networks.n_classes > 1:
-        legend_of_classes(figure, panels[0], networks.n_classes)
-    return finish(figure, path)
+        canvas.legend_of_classes(figure, panels[0], networks.n_classes)
+    return canvas.finish(figure, path)

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.inference.result import check_rate
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.differences import class_pairs, values_by_class
 from jointglasso.networks.layout import common_layout
-from jointglasso.plots.canvas import (
-    BLUE,
-    FAINT,
-    INK,
-    PALE,
-    VERMILION,
-    SavePath,
-    finish,
-    new_figure,
-    pair_names,
-    plain,
-    say,
-    tidy,
-)
+from jointglasso.plots import canvas
 from jointglasso.plots.node_labels import Scene, place_labels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Maximum number of rows of the list beside the network.
 MAX_LISTED = 20
 
 
+@canvas.documented
 def plot_differences(
     networks: JointNetworks,
     class1: str | None = None,
@@ -44,7 +31,7 @@ def plot_differences(
     tested: Any = None,
     fdr: float = 0.1,
     top: int = 30,
-    path: SavePath = None,
+    path: canvas.SavePath = None,
 ) -> Figure:
     """Draw one class minus another: a network of the largest differences of the estimates, and their values.
 
@@ -63,12 +50,7 @@ def plot_differences(
         False discovery rate up to which a tested difference is significant.
     top : int, default 30
         Pairs of variables to draw, those with the largest differences, or with the smallest p-values.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
         Left a line for each pair, blue where the partial correlation is higher in the first class, orange where it
         is lower, as thick as the difference is large. Right the values of the largest differences in both classes.
 
@@ -88,13 +70,13 @@ def plot_differences(
     chosen = np.lexsort((-size, p))[: check_count("top", top)]
     chosen = chosen[size[chosen] > 0]
     significant = q <= check_rate(fdr)
-    names = (plain(networks.class_names[one]), plain(networks.class_names[two]))
-    figure = new_figure(10.5, 5.4)
+    names = (canvas.plain(networks.class_names[one]), canvas.plain(networks.class_names[two]))
+    figure = canvas.new_figure(10.5, 5.4)
     left_ax, right_ax = figure.subplots(1, 2, width_ratios=(1.35, 1))
     said = "estimates, not tested" if tested is None else f"{significant[size > 0].sum()} significant at FDR {fdr:g}"
-    left_ax.set_title(f"{names[0]} minus {names[1]} ({said})", fontsize=10, color=INK)
+    left_ax.set_title(f"{names[0]} minus {names[1]} ({said})", fontsize=10, color=canvas.INK)
     if len(chosen) == 0:
-        say(left_ax, "no difference")
+        canvas.say(left_ax, "no difference")
         right_ax.set_visible(False)
     else:
         _draw_values(right_ax, networks, chosen[:MAX_LISTED], values, names, None if tested is None else q)
@@ -102,7 +84,7 @@ def plot_differences(
         _draw_network(left_ax, networks, chosen, values[:, 0] - values[:, 1], names, coloured)
     left_ax.set(xticks=[], yticks=[])
     left_ax.spines[:].set(color="#DDDDDD", linewidth=0.6)
-    return finish(figure, path)
+    return canvas.finish(figure, path)
 
 
 def _tests_of_pairs(networks: JointNetworks, one: int, two: int, tested: Any) -> tuple[FloatArray, FloatArray]:
@@ -131,10 +113,14 @@ def _draw_network(
     places = _places(len(shown), ends, size)
     lines = places[ends]
     signs = zip(difference[chosen], coloured[chosen], strict=True)
-    colours = [(BLUE if value > 0 else VERMILION) if shown_in_colour else PALE for value, shown_in_colour in signs]
-    collection = require("matplotlib.collections", "plots").LineCollection
+    colours = [
+        (canvas.BLUE if value > 0 else canvas.VERMILION) if shown_in_colour else canvas.PALE
+        for value, shown_in_colour in signs
+    ]
     widths = 0.8 + 3.2 * size / size.max()
-    ax.add_collection(collection(lines, colors=colours, linewidths=widths, alpha=0.85, zorder=1), autolim=False)
+    ax.add_collection(
+        LineCollection(list(lines), colors=colours, linewidths=widths, alpha=0.85, zorder=1), autolim=False
+    )
     ax.scatter(*places.T, s=34, facecolors="#3B3B3B", edgecolors="white", linewidths=0.6, zorder=3)
     low, high = places.min(axis=0), places.max(axis=0)
     margin = 0.12 * np.maximum(high - low, 1.0) + 0.3
@@ -146,13 +132,12 @@ def _draw_network(
     )  # fmt: skip
     by_size = np.argsort(-np.bincount(ends.ravel(), np.repeat(size, 2), len(shown)), kind="stable")
     place_labels([ax], scene, by_size, 7.0, len(shown) <= 30)
-    line = require("matplotlib.lines", "plots").Line2D
     handles = [
-        line([], [], color=colour, linewidth=2.5, label=f"higher in {name}")
-        for colour, name in zip((BLUE, VERMILION), names, strict=True)
+        Line2D([], [], color=colour, linewidth=2.5, label=f"higher in {name}")
+        for colour, name in zip((canvas.BLUE, canvas.VERMILION), names, strict=True)
     ]
     if not coloured[chosen].all():
-        handles.append(line([], [], color=PALE, linewidth=2.5, label="not significant"))
+        handles.append(Line2D([], [], color=canvas.PALE, linewidth=2.5, label="not significant"))
     ax.legend(handles=handles, frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=3)
 
 
@@ -172,16 +157,16 @@ def _draw_values(
     """Lines between the values in the two classes, the largest difference, or the smallest p-value, on top."""
     row = np.arange(len(chosen))[::-1]
     ax.axvline(0.0, color="#CCCCCC", linewidth=0.8, zorder=0)
-    ax.hlines(row, values[chosen].min(axis=1), values[chosen].max(axis=1), color=FAINT, linewidth=1.0, zorder=1)
-    for k, (colour, marker) in enumerate(((BLUE, "o"), (VERMILION, "s"))):
+    ax.hlines(row, values[chosen].min(axis=1), values[chosen].max(axis=1), color=canvas.FAINT, linewidth=1.0, zorder=1)
+    for k, (colour, marker) in enumerate(((canvas.BLUE, "o"), (canvas.VERMILION, "s"))):
         has_edge = values[chosen, k] != 0
         for mask, face in ((has_edge, colour), (~has_edge, "white")):
             ax.scatter(
                 values[chosen, k][mask], row[mask], s=26, marker=marker, facecolors=face, edgecolors=colour, zorder=2
             )  # fmt: skip
         ax.scatter([], [], s=26, marker=marker, color=colour, label=names[k])
-    ax.scatter([], [], s=26, marker="o", facecolors="white", edgecolors=INK, label="no edge")
-    labels = pair_names(networks, chosen)
+    ax.scatter([], [], s=26, marker="o", facecolors="white", edgecolors=canvas.INK, label="no edge")
+    labels = canvas.pair_names(networks, chosen)
     if q is not None:
         labels = [f"{name}  (q = {value:.2g})" for name, value in zip(labels, q[chosen], strict=True)]
     ax.set_yticks(row, labels, fontsize=7)
@@ -189,7 +174,7 @@ def _draw_values(
     title = (
         "largest differences of the estimates, not tested" if q is None else "estimates, by p-value of the difference"
     )
-    ax.set_title(title, fontsize=10, color=INK)
+    ax.set_title(title, fontsize=10, color=canvas.INK)
     ax.legend(frameon=False, fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1))
-    tidy(ax)
+    canvas.tidy(ax)
     ax.tick_params(axis="y", labelsize=7, length=0)

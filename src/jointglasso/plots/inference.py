@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
 
-from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.data.checks import check_count
 from jointglasso.inference import Inference, NetworkBootstrap
+from jointglasso.plots import canvas
 from jointglasso.plots.adjacency import cluster_order
-from jointglasso.plots.canvas import (
-    BLUE,
-    FAINT,
-    INK,
-    PALE,
-    VERMILION,
-    SavePath,
-    class_style,
-    finish,
-    name_cells,
-    new_figure,
-    panels,
-    plain,
-    say,
-    tidy,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Maximum number of variables of a matrix that is drawn with names.
 _NAMED = 60
 
 
+@canvas.documented
 def plot_intervals(
     result: Inference,
     *,
     fdr: float = 0.1,
     n_edges: int = 25,
     level: float = 0.95,
-    path: SavePath = None,
+    path: canvas.SavePath = None,
 ) -> Figure:
     """Draw the partial correlations with their intervals, class by class (a forest plot).
 
@@ -59,34 +43,30 @@ def plot_intervals(
         Maximum number of pairs.
     level : float, default 0.95
         Confidence level.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
 
     Examples
     --------
     >>> figure = jgl.plots.plot_intervals(jgl.infer(X, y))
     """
     pairs = result.leading(fdr, check_count("n_edges", n_edges))
-    figure = new_figure(6.5, max(2.4, 1.3 + 0.3 * len(pairs)))
+    figure = canvas.new_figure(6.5, max(2.4, 1.3 + 0.3 * len(pairs)))
     ax = figure.subplots()
     if len(pairs) == 0:
-        say(ax, f"no edge at a false discovery rate of {fdr:g}")
+        canvas.say(ax, f"no edge at a false discovery rate of {fdr:g}")
         ax.set(xticks=[], yticks=[])
-        return finish(figure, path)
+        return canvas.finish(figure, path)
     ends = result.estimates.rows[pairs], result.estimates.columns[pairs]
     names = [f"{result.variable_names[i]} \u2013 {result.variable_names[j]}" for i, j in zip(*ends, strict=True)]
     numbers = np.stack([values[pairs] for values in result.intervals(level)])
-    ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
+    ax.axvline(0.0, color=canvas.PALE, linewidth=1.0, zorder=0)
     _draw_intervals(ax, names, result.class_names, numbers, result.q_values[pairs] <= fdr)
     ax.set_xlabel(f"partial correlation, {100 * level:g} % interval", fontsize=9)
-    return finish(figure, path)
+    return canvas.finish(figure, path)
 
 
-def plot_volcano(result: Inference, *, fdr: float = 0.1, n_named: int = 8, path: SavePath = None) -> Figure:
+@canvas.documented
+def plot_volcano(result: Inference, *, fdr: float = 0.1, n_named: int = 8, path: canvas.SavePath = None) -> Figure:
     """Draw every difference between two classes against its p-value (a volcano plot), one panel a comparison.
 
     Parameters
@@ -97,12 +77,7 @@ def plot_volcano(result: Inference, *, fdr: float = 0.1, n_named: int = 8, path:
         Differences with a q-value up to this are coloured.
     n_named : int, default 8
         Number of differences to label in each panel, those with the smallest p-values.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
 
     Examples
     --------
@@ -110,29 +85,30 @@ def plot_volcano(result: Inference, *, fdr: float = 0.1, n_named: int = 8, path:
     """
     table = result.differences()
     comparisons = [(a, b) for n, a in enumerate(result.class_names) for b in result.class_names[n + 1 :]]
-    figure, axes = panels(len(comparisons), 5.6, 3.8)
+    figure, axes = canvas.panels(len(comparisons), 5.6, 3.8)
     for ax, (a, b) in zip(axes, comparisons, strict=True):
         comparison = table[(table.class1 == a) & (table.class2 == b)]
         height = -np.log10(np.maximum(comparison.p_value.to_numpy(), 1e-300))
         significant = (comparison.q_value <= fdr).to_numpy()
         for mask, style in (
-            (~significant, {"s": 8, "color": FAINT, "alpha": 0.5, "rasterized": True}),
-            (significant, {"s": 16, "color": VERMILION}),
+            (~significant, {"s": 8, "color": canvas.FAINT, "alpha": 0.5, "rasterized": True}),
+            (significant, {"s": 16, "color": canvas.VERMILION}),
         ):
             ax.scatter(comparison.difference[mask], height[mask], linewidths=0, **style)
-        ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
+        ax.axvline(0.0, color=canvas.PALE, linewidth=1.0, zorder=0)
         widest = 1.9 * float(comparison.difference.abs().max())
-        ax.set(xlabel=plain(f"difference, {a} \u2212 {b}"), ylabel="\u2212log10 p", xlim=(-widest, widest))
-        ax.set_title(f"{int(significant.sum())} at FDR {fdr:g}", fontsize=9, color=INK)
+        ax.set(xlabel=canvas.plain(f"difference, {a} \u2212 {b}"), ylabel="\u2212log10 p", xlim=(-widest, widest))
+        ax.set_title(f"{int(significant.sum())} at FDR {fdr:g}", fontsize=9, color=canvas.INK)
         ax.set_ylim(bottom=0.0)
         _name_points(ax, comparison[significant].head(n_named), height[significant][:n_named])
         ax.xaxis.label.set(fontsize=9)
         ax.yaxis.label.set(fontsize=9)
-        tidy(ax)
-    return finish(figure, path)
+        canvas.tidy(ax)
+    return canvas.finish(figure, path)
 
 
-def plot_q_values(result: Inference, *, path: SavePath = None) -> Figure:
+@canvas.documented
+def plot_q_values(result: Inference, *, path: canvas.SavePath = None) -> Figure:
     """Draw the q-values of all pairs as a matrix for each class, signed by the partial correlation.
 
     Colour encodes ``-log10 q``, blue for positive and orange for negative partial correlations as in the other figures,
@@ -142,12 +118,7 @@ def plot_q_values(result: Inference, *, path: SavePath = None) -> Figure:
     ----------
     result : Inference
         Result of `jointglasso.infer`.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
 
     Examples
     --------
@@ -161,29 +132,28 @@ def plot_q_values(result: Inference, *, path: SavePath = None) -> Figure:
         matrix[rows, columns] = matrix[columns, rows] = signed
     similarity = np.sum([np.abs(matrix) for matrix in matrices], axis=0)
     order = cluster_order(similarity.max() - similarity)
-    figure, axes = panels(n_classes, 3.4, 3.4, beside=0.8)
-    colours = require("matplotlib.colors", "plots").LinearSegmentedColormap.from_list(
-        "sign", [VERMILION, "white", BLUE]
-    )
+    figure, axes = canvas.panels(n_classes, 3.4, 3.4, beside=0.8)
+    colours = LinearSegmentedColormap.from_list("sign", [canvas.VERMILION, "white", canvas.BLUE])
     shown = {"cmap": colours, "vmin": -3, "vmax": 3, "interpolation": "nearest", "extent": (0, p, p, 0)}
     for ax, matrix, name in zip(axes, matrices, result.class_names, strict=True):
         image = ax.imshow(matrix[np.ix_(order, order)], **shown)
-        ax.set_title(plain(name), fontsize=9, color=INK)
+        ax.set_title(canvas.plain(name), fontsize=9, color=canvas.INK)
         ax.set(xticks=[], yticks=[])
         if p <= _NAMED:
-            name_cells(ax, [result.variable_names[i] for i in order], min(8.0, 170.0 / p))
+            canvas.name_cells(ax, [result.variable_names[i] for i in order], min(8.0, 170.0 / p))
     bar = figure.colorbar(image, ax=figure.axes, shrink=0.7, ticks=[-3, -2, -1, 0, 1, 2, 3])
     bar.ax.set_yticklabels(["0.001", "0.01", "0.1", "1", "0.1", "0.01", "0.001"], fontsize=8)
     bar.set_label("q-value (blue: positive, orange: negative)", fontsize=8)
-    return finish(figure, path)
+    return canvas.finish(figure, path)
 
 
+@canvas.documented
 def plot_bootstrap(
     result: NetworkBootstrap,
     *,
     measure: str = "strength",
     n_variables: int = 25,
-    path: SavePath = None,
+    path: canvas.SavePath = None,
 ) -> Figure:
     """Draw strength or expected influence of the variables with bootstrap intervals, class by class.
 
@@ -195,12 +165,7 @@ def plot_bootstrap(
         Centrality measure.
     n_variables : int, default 25
         Maximum number of variables, the most central first.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
 
     Examples
     --------
@@ -211,13 +176,13 @@ def plot_bootstrap(
     shown = list(largest.sort_values(ascending=False, kind="stable").index[: check_count("n_variables", n_variables)])
     wide = table.pivot(index="variable", columns="class").loc[shown]
     numbers = np.stack([wide[name][list(result.class_names)].to_numpy() for name in (measure, "low", "high")])
-    figure = new_figure(5.5, max(2.4, 1.3 + 0.26 * len(shown)))
+    figure = canvas.new_figure(5.5, max(2.4, 1.3 + 0.26 * len(shown)))
     ax = figure.subplots()
     if measure == "expected_influence":
-        ax.axvline(0.0, color=PALE, linewidth=1.0, zorder=0)
+        ax.axvline(0.0, color=canvas.PALE, linewidth=1.0, zorder=0)
     _draw_intervals(ax, shown, result.class_names, numbers, np.ones(numbers.shape[1:], dtype=bool))
     ax.set_xlabel(f"{measure.replace('_', ' ')}, 95 % bootstrap interval", fontsize=9)
-    return finish(figure, path)
+    return canvas.finish(figure, path)
 
 
 def _draw_intervals(
@@ -227,16 +192,16 @@ def _draw_intervals(
     n_classes, height = len(class_names), np.arange(len(names))[::-1]
     shift = np.linspace(0.24, -0.24, n_classes) if n_classes > 1 else np.zeros(1)
     for k, name in enumerate(class_names):
-        colour, marker = class_style(k, n_classes)
+        colour, marker = canvas.class_style(k, n_classes).values()
         (estimate, low, high), y = numbers[:, :, k], height + shift[k]
         ax.hlines(y, low, high, color=colour, linewidth=1.3, alpha=0.85)
         face = [colour if fill else "white" for fill in filled[:, k]]
         ax.scatter(estimate, y, marker=marker, s=24, facecolors=face, edgecolors=[colour], linewidths=1.1, zorder=3)
-        ax.scatter([], [], marker=marker, s=24, color=colour, label=plain(name))
-    ax.set_yticks(height, [plain(name) for name in names])
+        ax.scatter([], [], marker=marker, s=24, color=colour, label=canvas.plain(name))
+    ax.set_yticks(height, [canvas.plain(name) for name in names])
     ax.set_ylim(-0.7, len(names) - 0.3)
     ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4)
-    tidy(ax)
+    canvas.tidy(ax)
 
 
 def _name_points(ax: Any, table: Any, height: Any) -> None:
@@ -249,7 +214,7 @@ def _name_points(ax: Any, table: Any, height: Any) -> None:
             a, b, x = table[["variable1", "variable2", "difference"]].iloc[index]
             below = min(height[index], below - 0.055 * top)
             ax.annotate(
-                plain(f"{a} \u2013 {b}"), (x, height[index]), xytext=(x + side * 0.04 * ax.get_xlim()[1], below),
-                ha=align, va="center", fontsize=7, color=INK,
-                arrowprops={"arrowstyle": "-", "color": PALE, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 2},
+                canvas.plain(f"{a} \u2013 {b}"), (x, height[index]), xytext=(x + side * 0.04 * ax.get_xlim()[1], below),
+                ha=align, va="center", fontsize=7, color=canvas.INK,
+                arrowprops={"arrowstyle": "-", "color": canvas.PALE, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 2},
             )  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
@@ -14,12 +15,9 @@ from jointglasso.data.checks import InputError, check_choice, check_count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.communities import VariableGroups, node_groups
 from jointglasso.networks.layout import common_layout
-from jointglasso.plots.canvas import INK, PALE, SavePath, finish, new_figure, plain, say
+from jointglasso.plots import canvas
 from jointglasso.plots.node_labels import Scene, place_labels
 from jointglasso.plots.strokes import draw_edges, draw_legend, node_colours
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Maximum number of variables that are all labelled; of more, the hubs.
 ALL_NAMED = 45
@@ -31,6 +29,7 @@ READABLE = 150
 ASPECT = 1.2
 
 
+@canvas.documented
 def plot_networks(
     networks: JointNetworks,
     *,
@@ -43,7 +42,7 @@ def plot_networks(
     colour: str = "sign",
     layout: str = "spring",
     positions: Any = None,
-    path: SavePath = None,
+    path: canvas.SavePath = None,
 ) -> Figure:
     """Draw the network of each class, all with one layout.
 
@@ -74,12 +73,7 @@ def plot_networks(
         Force-directed layout, or all variables on a circle, group by group.
     positions : array (n_variables, 2), optional
         Positions of all variables of `networks`, instead of a computed layout.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
 
     Examples
     --------
@@ -91,7 +85,7 @@ def plot_networks(
     drawn = _strong(networks.subnetwork(among), pairs)
     joined = np.arange(len(among)) if isolated else np.flatnonzero(drawn.degree_table.any(axis=1))
     if len(joined) == 0:
-        return finish(_empty_figure(networks), path)
+        return canvas.finish(_empty_figure(networks), path)
     part, shown = drawn.subnetwork(joined), among[joined]
     grouping = node_groups(networks, groups)  # of the complete network
     if grouping is not None:
@@ -106,7 +100,7 @@ def plot_networks(
         present = np.ones(part.n_variables, dtype=bool) if part.absent is None else ~part.absent[k]
         joined = part.degree_table[present, k] > 0
         _draw_nodes(ax, places[present], radii[present, k], joined, colours[present])
-        ax.set_title(_title(part, networks, k), fontsize=10, color=INK)
+        ax.set_title(_title(part, networks, k), fontsize=10, color=canvas.INK)
     chosen, must = _chosen_labels(labels, part, networks, shown)
     size = 7.5 if len(chosen) <= 30 else 6.0
     lines = np.stack([places[part.edge_list.first], places[part.edge_list.second]], axis=1)
@@ -114,7 +108,7 @@ def plot_networks(
         panels, Scene(places, radii.max(axis=1), lines, part.variable_names, part.degree_table > 0), chosen, size, must
     )
     draw_legend(figure, part, colour, grouping)
-    return finish(figure, path)
+    return canvas.finish(figure, path)
 
 
 def _strong(networks: JointNetworks, pairs: int | str) -> JointNetworks:
@@ -130,7 +124,7 @@ def _strong(networks: JointNetworks, pairs: int | str) -> JointNetworks:
 def _title(part: JointNetworks, networks: JointNetworks, k: int) -> str:
     drawn, total = part.n_edges[k], networks.n_edges[k]
     counted = count(total, "edge") if drawn == total else f"{drawn:,} of {count(total, 'edge')}"
-    return plain(f"{part.class_names[k]} ({counted})")
+    return canvas.plain(f"{part.class_names[k]} ({counted})")
 
 
 def _among(networks: JointNetworks, variables: Sequence[str | int] | None, top: int | None) -> IntArray:
@@ -144,8 +138,8 @@ def _among(networks: JointNetworks, variables: Sequence[str | int] | None, top: 
 def _empty_figure(networks: JointNetworks) -> Figure:
     figure, panels = _panels(networks.n_classes)
     for ax, name in zip(panels, networks.class_names, strict=True):
-        ax.set_title(plain(f"{name} (0 edges)"), fontsize=10, color=INK)
-        say(ax, "no edges")
+        ax.set_title(canvas.plain(f"{name} (0 edges)"), fontsize=10, color=canvas.INK)
+        canvas.say(ax, "no edges")
     return figure
 
 
@@ -193,7 +187,7 @@ def _panels(n_classes: int, two_lines: bool = False) -> tuple[Figure, list[Any]]
     height = width / ASPECT + 0.3
     below = 0.6 if two_lines else 0.4
     total = rows * height + below
-    figure = new_figure(columns * width, total, layout=None)
+    figure = canvas.new_figure(columns * width, total, layout=None)
     margins = {"left": 0.01, "right": 0.99, "bottom": below / total, "top": 1 - 0.3 / total}
     grid = figure.add_gridspec(rows, columns, wspace=0.03, hspace=0.3 * ASPECT / width, **margins)
     panels = [figure.add_subplot(grid[k // columns, k % columns]) for k in range(n_classes)]
@@ -235,7 +229,10 @@ def _radii(part: JointNetworks, unit: float) -> FloatArray:
 
 def _draw_nodes(ax: Any, places: FloatArray, radii: FloatArray, joined: Any, colours: Any) -> None:
     # Areas are in points squared. Two calls, so that pale nodes are drawn behind the lines.
-    for mask, face, edge, order in ((~joined, "white", PALE, 0.5), (joined, list(colours[joined]), "white", 3.0)):
+    for mask, face, edge, order in (
+        (~joined, "white", canvas.PALE, 0.5),
+        (joined, list(colours[joined]), "white", 3.0),
+    ):
         style = {"linewidths": np.clip(0.16 * radii[mask], 0.2, 0.7), "edgecolors": edge, "zorder": order}
         if mask.any():
             ax.scatter(*places[mask].T, s=(2 * radii[mask]) ** 2, facecolors=face, **style)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.patheffects import withStroke
 
-from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.plots.canvas import FAINT, INK, plain
+from jointglasso.plots import canvas
 
 #: Positions of a label relative to its node, in order of preference: horizontal and vertical side.
 PLACES = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1))
@@ -55,13 +55,13 @@ def place_labels(axes: Sequence[Any], scene: Scene, chosen: IntArray, size: floa
             continue
         written.append(boxes[best])
         for k, ax in enumerate(axes):
-            style = {"fontsize": size, "color": INK if scene.joined[node, k] else FAINT}
+            style = {"fontsize": size, "color": canvas.INK if scene.joined[node, k] else canvas.FAINT}
             _write(ax, scene.positions[node], scene.names[node], PLACES[best], scene.radii[node] + 1.0, style)
     return len(written)
 
 
 def _extent(figure: Any, name: str, size: float) -> tuple[float, float]:
-    text = figure.text(0, 0, plain(name), fontsize=size)
+    text = figure.text(0, 0, canvas.plain(name), fontsize=size)
     box = text.get_window_extent()
     text.remove()
     return box.width, box.height
@@ -106,10 +106,9 @@ def _crossed_lines(box: FloatArray, lines: FloatArray) -> int:
 
 
 def _write(ax: Any, position: FloatArray, name: str, place: tuple[int, int], offset: float, style: Any) -> None:
-    effects = require("matplotlib.patheffects", "plots")
     diagonal = 0.7 if 0 not in place else 1.0
     ax.annotate(
-        plain(name),
+        canvas.plain(name),
         position,
         xytext=(place[0] * offset * diagonal, place[1] * offset * diagonal),
         textcoords="offset points",
@@ -117,6 +116,6 @@ def _write(ax: Any, position: FloatArray, name: str, place: tuple[int, int], off
         va=_ALIGN_V[place[1]],
         zorder=5,
         annotation_clip=False,
-        path_effects=[effects.withStroke(linewidth=1.6, foreground="white", alpha=0.85)],
+        path_effects=[withStroke(linewidth=1.6, foreground="white", alpha=0.85)],
         **style,
     )

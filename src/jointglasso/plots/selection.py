@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.colors import SymLogNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
 
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
-from jointglasso.plots.canvas import (
-    INK,
-    PALE,
-    VERMILION,
-    SavePath,
-    class_style,
-    colour_bar,
-    finish,
-    legend_of_classes,
-    new_figure,
-    pair_names,
-    plain,
-    tidy,
-)
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+from jointglasso.plots import canvas
 
 #: Number of lines that can be told apart.
 MAX_LINES = 5
 
 
-def plot_selection(result: Any, *, path: SavePath = None) -> Figure:
+@canvas.documented
+def plot_selection(result: Any, *, path: canvas.SavePath = None) -> Figure:
     """Draw the score of every pair of penalties and mark the chosen one.
 
     Parameters
     ----------
     result : object with a data frame `table`, `best` and `criterion`
         The table has the columns `lambda1`, `lambda2` and `score`; `best` is the row label of the choice.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
         A line for each ratio lambda2 / lambda1 or for each lambda2, whichever are fewer, up to five; else, as after a
         search, a map of the points by the sum lambda1 + lambda2 and the fraction lambda2 / (lambda1 + lambda2),
         coloured by score.
@@ -62,7 +43,7 @@ def plot_selection(result: Any, *, path: SavePath = None) -> Figure:
         )
     lambda1, lambda2, score = (table[name].to_numpy(dtype=np.float64) for name in ("lambda1", "lambda2", "score"))
     best = table.index.get_loc(result.best)
-    figure = new_figure(5.6, 4.0)
+    figure = canvas.new_figure(5.6, 4.0)
     ax = figure.subplots()
     columns, criterion = (lambda1, lambda2, score), str(result.criterion)
     key, word = _lines_by(lambda1, lambda2)
@@ -70,9 +51,9 @@ def plot_selection(result: Any, *, path: SavePath = None) -> Figure:
         _draw_lines(ax, columns, best, criterion, (key, word))
     else:
         _draw_map(figure, ax, columns, best, criterion)
-    ax.set_title(f"chosen: lambda1 = {lambda1[best]:.3g}, lambda2 = {lambda2[best]:.3g}", fontsize=9, color=INK)
-    tidy(ax)
-    return finish(figure, path)
+    ax.set_title(f"chosen: lambda1 = {lambda1[best]:.3g}, lambda2 = {lambda2[best]:.3g}", fontsize=9, color=canvas.INK)
+    canvas.tidy(ax)
+    return canvas.finish(figure, path)
 
 
 def _lines_by(lambda1: FloatArray, lambda2: FloatArray) -> tuple[FloatArray, str]:
@@ -92,11 +73,8 @@ def _draw_lines(
     for i, value in enumerate(values):
         indices = np.flatnonzero((key == value) & np.isfinite(score))
         indices = indices[np.argsort(lambda1[indices], kind="stable")]
-        colour, marker = class_style(i, len(values))
-        ax.plot(
-            lambda1[indices], score[indices], color=colour, marker=marker, markersize=3.5, linewidth=1.2,
-            label=f"{word} = {value:.3g}",
-        )  # fmt: skip
+        style = {**canvas.class_style(i, len(values)), "markersize": 3.5, "linewidth": 1.2}
+        ax.plot(lambda1[indices], score[indices], **style, label=f"{word} = {value:.3g}")
     _mark(ax, lambda1[best], score[best])
     ax.set(xlabel="lambda1", ylabel=criterion)
     ax.legend(frameon=False, fontsize=8)
@@ -109,14 +87,14 @@ def _draw_map(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int, 
     excess = score - score[best]
     drawn = np.isfinite(excess) & (total > 0)
     # Scores near the best differ least and matter most: their logarithm is coloured.
-    colours = require("matplotlib.colors", "plots").SymLogNorm(10.0, vmin=0.0, vmax=max(float(excess[drawn].max()), 20))
+    colours = SymLogNorm(10.0, vmin=0.0, vmax=max(float(excess[drawn].max()), 20))
     points = ax.scatter(
         total[drawn], fraction[drawn], c=excess[drawn], norm=colours, cmap="viridis_r", s=70, edgecolor="white"
     )
-    ax.plot(total[~drawn], fraction[~drawn], "x", color=PALE, markersize=5)
-    colour_bar(figure, points, ax, f"{criterion} above the smallest")
+    ax.plot(total[~drawn], fraction[~drawn], "x", color=canvas.PALE, markersize=5)
+    canvas.colour_bar(figure, points, ax, f"{criterion} above the smallest")
     ax.set_xscale("log")
-    formatter = require("matplotlib.ticker", "plots").StrMethodFormatter("{x:.2g}")
+    formatter = StrMethodFormatter("{x:.2g}")
     ax.xaxis.set_major_formatter(formatter)
     ax.xaxis.set_minor_formatter(formatter)
     ax.tick_params(axis="x", which="minor", labelsize=7)
@@ -127,14 +105,15 @@ def _draw_map(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int, 
 
 def _mark(ax: Any, x: float, y: float) -> None:
     """Mark the chosen point with a star."""
-    ax.plot(x, y, "*", markersize=15, color=VERMILION, markeredgecolor="white", zorder=5)
+    ax.plot(x, y, "*", markersize=15, color=canvas.VERMILION, markeredgecolor="white", zorder=5)
 
 
 #: Conventional threshold on the selection frequency of a stable edge.
 STABLE = 0.75
 
 
-def plot_stability(networks: JointNetworks, *, top: int = 25, path: SavePath = None) -> Figure:
+@canvas.documented
+def plot_stability(networks: JointNetworks, *, top: int = 25, path: canvas.SavePath = None) -> Figure:
     """Draw the selection frequencies of the edges.
 
     Parameters
@@ -144,12 +123,7 @@ def plot_stability(networks: JointNetworks, *, top: int = 25, path: SavePath = N
         ``JointNetworks.from_solution(solution, stability=edge_stability(...).frequencies)``.
     top : int, default 25
         Number of pairs to list, the strongest.
-    path : str or path, optional
-        File to save the figure to; the suffix determines the format.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    {saved}
         Left selection frequency against absolute partial correlation of every edge, right the strongest pairs; the
         dotted line is at 75 %.
 
@@ -163,27 +137,26 @@ def plot_stability(networks: JointNetworks, *, top: int = 25, path: SavePath = N
         )
     edges = networks.edge_list
     chosen = np.argsort(-edges.strength_of_pair, kind="stable")[: check_count("top", top)]
-    figure = new_figure(9.5, 1.6 + 0.2 * max(10, len(chosen)))
+    figure = canvas.new_figure(9.5, 1.6 + 0.2 * max(10, len(chosen)))
     left_ax, right_ax = figure.subplots(1, 2, width_ratios=(1, 1.1))
     for k, name in enumerate(networks.class_names):
-        colour, marker = class_style(k, networks.n_classes)
         in_class = edges.class_index == k
-        style: dict[str, Any] = {"color": colour, "marker": marker, "linewidths": 0}
+        style = {**canvas.class_style(k, networks.n_classes), "linewidths": 0}
         strength = np.abs(edges.partial_correlation[in_class])
-        left_ax.scatter(strength, networks.edge_stability[in_class], s=14, alpha=0.6, label=plain(name), **style)
+        left_ax.scatter(strength, networks.edge_stability[in_class], s=14, alpha=0.6, label=canvas.plain(name), **style)
         rows = np.flatnonzero(in_class & np.isin(edges.pair, chosen))
         rank = np.empty(max(1, edges.n_pairs))
         rank[chosen] = np.arange(len(chosen))[::-1]
         right_ax.scatter(networks.edge_stability[rows], rank[edges.pair[rows]], s=20, alpha=0.85, **style)
     left_ax.set(xlabel="|partial correlation|", ylabel="selection frequency", ylim=(-0.03, 1.03))
-    left_ax.axhline(STABLE, color=INK, linestyle=":", linewidth=1)
-    right_ax.axvline(STABLE, color=INK, linestyle=":", linewidth=1)
-    right_ax.set_yticks(np.arange(len(chosen))[::-1], pair_names(networks, chosen), fontsize=7)
+    left_ax.axhline(STABLE, color=canvas.INK, linestyle=":", linewidth=1)
+    right_ax.axvline(STABLE, color=canvas.INK, linestyle=":", linewidth=1)
+    right_ax.set_yticks(np.arange(len(chosen))[::-1], canvas.pair_names(networks, chosen), fontsize=7)
     right_ax.set(xlabel="selection frequency", xlim=(-0.03, 1.03))
-    right_ax.set_title(f"the {len(chosen)} strongest pairs", fontsize=9, color=INK)
+    right_ax.set_title(f"the {len(chosen)} strongest pairs", fontsize=9, color=canvas.INK)
     right_ax.grid(axis="y", color="#EEEEEE", linewidth=0.6)
     for ax in (left_ax, right_ax):
-        tidy(ax)
+        canvas.tidy(ax)
     right_ax.tick_params(axis="y", labelsize=7, length=0)
-    legend_of_classes(figure, left_ax, networks.n_classes)
-    return finish(figure, path)
+    canvas.legend_of_classes(figure, left_ax, networks.n_classes)
+    return canvas.finish(figure, path)

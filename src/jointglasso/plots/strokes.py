@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.clusters import compared_pairs
 from jointglasso.networks.communities import VariableGroups
 from jointglasso.networks.edge_list import PARTLY_SHARED, SHARED, SPECIFIC
-from jointglasso.plots.canvas import BLUE, GROUP_COLOURS, INK, ORANGE, PURPLE, VERMILION, plain
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from jointglasso.plots import canvas
 
 FLIPPED = 3
 """Code of edges in all classes with different signs, following the codes of the kinds."""
@@ -34,9 +33,9 @@ class EdgeStyle:
 
 STYLES = (
     EdgeStyle(SHARED, "#7F7F7F", 0.8, "in all classes"),
-    EdgeStyle(PARTLY_SHARED, BLUE, 1.0, "in several classes"),
-    EdgeStyle(SPECIFIC, VERMILION, 1.15, "in one class only"),
-    EdgeStyle(FLIPPED, PURPLE, 1.3, "in all classes, sign differs"),
+    EdgeStyle(PARTLY_SHARED, canvas.BLUE, 1.0, "in several classes"),
+    EdgeStyle(SPECIFIC, canvas.VERMILION, 1.15, "in one class only"),
+    EdgeStyle(FLIPPED, canvas.PURPLE, 1.3, "in all classes, sign differs"),
 )
 
 
@@ -45,8 +44,8 @@ STAYS, CHANGES, MAY_CHANGE = range(3)
 #: Styles by equality of the values across classes, from a fused penalty.
 SAME_STYLES = (
     EdgeStyle(STAYS, "#7F7F7F", 0.8, "one value in all classes"),
-    EdgeStyle(MAY_CHANGE, ORANGE, 1.0, "value changes, not certified"),
-    EdgeStyle(CHANGES, VERMILION, 1.15, "value changes"),
+    EdgeStyle(MAY_CHANGE, canvas.ORANGE, 1.0, "value changes, not certified"),
+    EdgeStyle(CHANGES, canvas.VERMILION, 1.15, "value changes"),
 )
 
 
@@ -80,8 +79,8 @@ def draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, colour:
                 continue
             lines = np.stack([places[edges.first[mask]], places[edges.second[mask]]], axis=1)
             ax.add_collection(
-                require("matplotlib.collections", "plots").LineCollection(
-                    lines,
+                LineCollection(
+                    list(lines),
                     colors=_colour(style, negative, colour),
                     linewidths=widest * (1.0 if colour == "sign" else style.strength) * (0.25 + 0.75 * strength[mask]),
                     linestyles=_dashes(negative),
@@ -95,7 +94,7 @@ def draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, colour:
 def _colour(style: EdgeStyle, negative: bool, colour: str) -> str:
     if colour != "sign":
         return style.colour
-    return VERMILION if negative else BLUE
+    return canvas.VERMILION if negative else canvas.BLUE
 
 
 def _dashes(negative: bool) -> Any:
@@ -104,7 +103,6 @@ def _dashes(negative: bool) -> Any:
 
 def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: VariableGroups | None) -> None:
     """Legend of colours and dashes, and below it of the groups of variables."""
-    line = require("matplotlib.lines", "plots").Line2D
     edges = part.edge_list
     groups_of_edges, styles = _groups(part, colour)
     present = set(groups_of_edges.tolist())
@@ -112,13 +110,13 @@ def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: Variab
     if colour != "sign":
         for style in styles:
             if style.group in present:
-                handles.append(line([], [], color=style.colour, linewidth=2.0 * style.strength, label=style.label))
+                handles.append(Line2D([], [], color=style.colour, linewidth=2.0 * style.strength, label=style.label))
     for negative, label in ((False, "positive partial correlation"), (True, "negative")):
         if ((edges.partial_correlation < 0) == negative).any():
-            ink = INK if colour != "sign" else _colour(STYLES[0], negative, colour)
-            handles.append(line([], [], color=ink, linestyle=_dashes(negative), linewidth=1.5, label=label))
+            ink = canvas.INK if colour != "sign" else _colour(STYLES[0], negative, colour)
+            handles.append(Line2D([], [], color=ink, linestyle=_dashes(negative), linewidth=1.5, label=label))
     if handles:
-        handles.append(line([], [], linestyle="none", label="thicker: stronger"))
+        handles.append(Line2D([], [], linestyle="none", label="thicker: stronger"))
         height = 0.02 if groups is None else 0.245
         figure.legend(
             handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=8,
@@ -129,15 +127,14 @@ def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: Variab
 
 
 def _group_legend(figure: Figure, groups: VariableGroups) -> None:
-    line = require("matplotlib.lines", "plots").Line2D
     named = [
         (colour, name if k else f"{groups.title} {name}")
-        for k, (colour, name) in enumerate(zip(GROUP_COLOURS, groups.names, strict=False))
+        for k, (colour, name) in enumerate(zip(canvas.GROUP_COLOURS, groups.names, strict=False))
     ]
-    if (groups.of < 0).any() or len(groups.names) > len(GROUP_COLOURS):
+    if (groups.of < 0).any() or len(groups.names) > len(canvas.GROUP_COLOURS):
         named.append(("#3B3B3B", "other"))
     handles = [
-        line([], [], color=colour, marker="o", markersize=5, linestyle="none", label=plain(name))
+        Line2D([], [], color=colour, marker="o", markersize=5, linestyle="none", label=canvas.plain(name))
         for colour, name in named
     ]
     figure.legend(
@@ -150,6 +147,6 @@ def node_colours(groups: VariableGroups | None, n_variables: int) -> Any:
     """Colour of each variable."""
     colours = np.full(n_variables, "#3B3B3B", dtype=object)
     if groups is not None:
-        for k, colour in enumerate(GROUP_COLOURS):
+        for k, colour in enumerate(canvas.GROUP_COLOURS):
             colours[groups.of == k] = colour
     return colours
