@@ -460,6 +460,15 @@ def most_at_once(spans):
 NEEDS = [1, 1, 4, 1, 7, 1, 1, 10, 2, 5, 6]
 
 
+def assert_takes_more(run):
+    """Without the limit more than 10 bytes are taken at once; a busy machine may run the items one by one."""
+    spans = [run()]
+    while most_at_once(spans[-1]) <= 10.0:
+        assert len(spans) < 20
+        spans.append(run())
+    assert all([taken for _, _, taken in once] == NEEDS for once in spans)
+
+
 @pytest.mark.parametrize("where", ["threads", "processes", "many", "unknown"])
 def test_what_is_done_at_the_same_time_fits_into_memory_together(pool, where, monkeypatch):
     """Items that need more than their share are done when others have ended, and all of them are done once."""
@@ -469,12 +478,11 @@ def test_what_is_done_at_the_same_time_fits_into_memory_together(pool, where, mo
     with ThreadPoolExecutor(6) as many:
         unknown = SimpleNamespace(submit=many.submit)
         how = {"threads": {"n_jobs": 3}, "processes": {"executor": pool}, "many": {"executor": many}}
-        limited, plenty = (
-            run_tasks(work, **how.get(where, {"executor": unknown}), memory=memory) for memory in (10.0, 1000.0)
-        )
-    assert [taken for _, _, taken in limited] == [taken for _, _, taken in plenty] == NEEDS
-    assert most_at_once(limited) <= 10.0
-    assert most_at_once(plenty) > 10.0
+        options = how.get(where, {"executor": unknown})
+        limited = run_tasks(work, **options, memory=10.0)
+        assert [taken for _, _, taken in limited] == NEEDS
+        assert most_at_once(limited) <= 10.0
+        assert_takes_more(lambda: run_tasks(work, **options, memory=1000.0))
 
 
 @pytest.mark.parametrize("how", ["threads", "executor"])
