@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from typing import Any
 
 
@@ -56,3 +59,11 @@ def argument(name: str, *value: Any) -> str:
         return f"`{name}`"
     (content,) = value
     return f"{name}={'' if content is ... else f'{content:g}' if isinstance(content, float) else repr(content)}"
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line that called the package, through whichever of its functions."""
+    frame, level, package = sys._getframe(1), 2, os.path.dirname(__file__) + os.sep
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from jointglasso.data.checks import InputError, check_count, check_nonnegative
 from jointglasso.data.ranks import ranks
 from jointglasso.data.samples import Samples
 from jointglasso.data.source import CovarianceSource
+from jointglasso.errors import warn_caller
 
 #: Minimum number of samples of a window.
 FEWEST = 2
@@ -101,11 +101,10 @@ def warn_of_trends(X: Any, time: Any) -> None:
     r = np.einsum("ij,ij->j", Z[1:], Z[:-1]) / np.where(power > 0, power, 1.0)
     trending = len(Z) * (1.0 - r) < UNIT_ROOT
     if 2 * trending.sum() > len(r):
-        warnings.warn(
+        warn_caller(
             f"{int(trending.sum()):,} of {count(len(r), 'variable')} have trends (lag-1 autocorrelation "
             f"{np.median(r[trending]):.3f} in the median), as prices and other levels have: edges then show common "
             "trends. Estimate the network of their changes, such as log returns, or remove the trends.",
-            stacklevel=3,
         )
 
 
@@ -225,14 +224,13 @@ def warn_if_dependent(samples: Samples) -> None:
     k = max(dependent, key=lambda k: results[k][0])
     r, deviate = results[k]
     length = block_length(r, int(samples.sizes[k]))
-    warnings.warn(
+    warn_caller(
         f"Consecutive samples of class {samples.class_names[k]!r} are alike: their mean lag-1 autocorrelation is "
         f"{r:.2f}, {deviate:.0f} standard errors above that of samples in random order ({len(dependent)} of "
         f"{samples.n_classes} classes). Criteria, intervals and tests take samples as independent and find too many "
         f"edges and differences. `infer` accounts for blocks of about {length} consecutive samples: "
         f"groups=np.arange(len(X)) // {length}. `prewhiten` gives residuals that all functions take.",
         DependentSamplesWarning,
-        stacklevel=4,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,6 +27,7 @@ from jointglasso.engine.runner import GroupRunner, RunnerOptions, status_of
 from jointglasso.engine.screening import Screen
 from jointglasso.engine.task_result import TaskResult, isolated_objective, sparse_matrices
 from jointglasso.engine.tasks import WarmStart
+from jointglasso.errors import warn_caller
 from jointglasso.penalties.shapes import Shape, as_shape
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
@@ -172,11 +172,11 @@ def solve(
         shape_parameter, latent, screening, solver, tol, prove, max_iter, n_jobs, warm_start, callback, on_interrupt,
         checkpoint, max_memory, executor,
     )  # fmt: skip
-    return solve_with(S, lambda1, lambda2, options, stacklevel=4)  # past `solve` and `known_arguments`
+    return solve_with(S, lambda1, lambda2, options)
 
 
-def solve_with(S: Any, lambda1: float, lambda2: float, options: SolveOptions, stacklevel: int = 3) -> Solution:
-    """`solve` with its options as one object; `stacklevel` is that of a ConvergenceWarning."""
+def solve_with(S: Any, lambda1: float, lambda2: float, options: SolveOptions) -> Solution:
+    """`solve` with its options as one object."""
     clock = Clock()
     runner = options.runner()
     with clock.stage("covariance"):
@@ -198,7 +198,7 @@ def solve_with(S: Any, lambda1: float, lambda2: float, options: SolveOptions, st
     if mu is not None:
         solution = with_latent(problem, solution, mu, runner, clock)
     if not solution.status:
-        warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=stacklevel)
+        warn_caller(str(solution.status), ConvergenceWarning)
     return solution
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from jointglasso.engine.progress import Clock
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import scan_on
 from jointglasso.engine.tasks import WarmStart
+from jointglasso.errors import warn_caller
 from jointglasso.penalties.shapes import as_shape
 from jointglasso.problem import JointProblem
 from jointglasso.screening.pairs import PairTable, wider_penalty
@@ -117,7 +117,7 @@ def _solve_all(
         solution = solve_shaped(problem, shape, options.screening, runner, start, clock, table)
         warm_starts.add(problem, solution)
         if not solution.status:
-            warnings.warn(str(solution.status), ConvergenceWarning, stacklevel=3)
+            warn_caller(str(solution.status), ConvergenceWarning)
         yield solution
         if runner.control.stopped_by == "interrupt":
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy import stats
 from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_choice, check_positive, known_arguments
 from jointglasso.engine import solve
-from jointglasso.errors import argument
+from jointglasso.errors import argument, warn_caller
 from jointglasso.inference.data import COPIES, InferenceData, check_combination, read_inference_data
 from jointglasso.inference.estimates import Estimates, choose_limit, estimate, mean_factor
 from jointglasso.inference.result import Inference
@@ -149,7 +148,7 @@ def infer(
     estimates = estimate(data, residuals, se, None if limit == "all" else limit)
     few = _few_samples(data, residuals, estimates)
     for note in few:
-        warnings.warn(note, InferenceWarning, stacklevel=3)
+        warn_caller(note, InferenceWarning)
     return Inference(
         class_names=data.class_names,
         variable_names=data.source.variable_names,

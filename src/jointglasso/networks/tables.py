@@ -13,6 +13,7 @@ from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
 from jointglasso.data.checks import InputError
+from jointglasso.errors import warn_caller
 from jointglasso.networks.clusters import same_columns, same_counts
 from jointglasso.networks.communities import node_groups
 from jointglasso.networks.edge_list import KINDS, as_objects
@@ -288,8 +289,9 @@ def centrality(networks: JointNetworks, groups: Any = None) -> pd.DataFrame:
         One row per variable and class: `variable`, `class`, `degree` (number of neighbours), `strength` (sum of
         |partial correlation|), `expected_influence` (sum of the partial correlations with their signs) and
         `betweenness` (fraction of the shortest paths between other variables through the variable, with edge
-        lengths 1 / |partial correlation|; NaN unless igraph is installed). With `groups` also `bridge_strength` and
-        `bridge_expected_influence`, the sums over the neighbours in other groups; NaN for variables of no group.
+        lengths 1 / |partial correlation|; NaN, with a warning, unless igraph is installed). With `groups` also
+        `bridge_strength` and `bridge_expected_influence`, the sums over the neighbours in other groups; NaN for
+        variables of no group.
 
     Examples
     --------
@@ -312,6 +314,8 @@ def centrality(networks: JointNetworks, groups: Any = None) -> pd.DataFrame:
         return np.bincount(cells, np.tile(of_edge, 2), p * K).astype(np.float64)
 
     classes = [edges.class_index == k for k in range(K)]
+    if len(first) and p > 2 and find_spec("igraph") is None:
+        warn_caller("The betweenness is NaN: it needs the package igraph (pip install 'jointglasso[networks]').")
     between = [betweenness(p, first[mask], second[mask], 1.0 / np.abs(value[mask])) for mask in classes]
     table = pd.DataFrame(
         {

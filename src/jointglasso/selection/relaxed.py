@@ -7,7 +7,6 @@ the connected components of the support.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -19,7 +18,7 @@ from jointglasso._threads import blas_threads_for, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_positive
-from jointglasso.errors import argument
+from jointglasso.errors import argument, warn_caller
 from jointglasso.selection.face_fit import Block, coupled_blocks, fit_face, given_block
 from jointglasso.selection.likelihood import deviances, diagonal_blocks
 from jointglasso.selection.support_fit import Fit, Limits, best_multiple, fit_support
@@ -134,7 +133,7 @@ def with_refit(source: CovarianceSource, solution: Solution, relaxation: FloatAr
     phi = default_relaxation(source) if relaxation is None else relaxation
     fitted = refit(source, solution, relaxation=phi, on_failure="ridge")
     if fitted.failures:
-        warnings.warn(fitted.describe(), RefitWarning, stacklevel=3)
+        warn_caller(fitted.describe(), RefitWarning)
     return replace(solution, refit=fitted)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +22,7 @@ from jointglasso.data.checks import (
 )
 from jointglasso.data.prepare import Preparation
 from jointglasso.engine import SolveOptions, solve
-from jointglasso.errors import argument
+from jointglasso.errors import argument, warn_caller
 from jointglasso.screening.curve import largest_penalties
 from jointglasso.selection.auto_penalty import model_choice
 from jointglasso.selection.budget import SCANNED_ONCE, Budget, describe_left_out, scanned_once
@@ -280,14 +279,13 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
         result = _search(data, settings)
     warn_not_converged(result.n_failed, result.n_solves, "selection")
     if settings.criterion in ANTI_CONSERVATIVE and settings.relaxed:
-        warnings.warn(
+        warn_caller(
             f"{argument('criterion', settings.criterion)} at the maximum likelihood chooses hundreds of false edges "
             "on pure noise, because it does not pay for the search among all pairs: use 'jbic' or 'ebic'.",
             SelectionWarning,
-            stacklevel=4,
         )
     if result.on_edge:
-        warnings.warn(result.edge_advice, SelectionWarning, stacklevel=4)
+        warn_caller(result.edge_advice, SelectionWarning)
     notes = (*data.notes, *_remarks(data.source, result, settings))
     half_edges = _half_edges(data, result, settings) if settings.halves else ()
     stages.begin("held-out likelihood of the values")

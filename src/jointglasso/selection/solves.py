@@ -20,7 +20,7 @@ from jointglasso.engine.executors import (
     memory_of,
     run_tasks,
 )
-from jointglasso.errors import argument
+from jointglasso.errors import argument, warn_caller
 from jointglasso.solution import ConvergenceWarning
 
 
@@ -84,11 +84,10 @@ def quiet_solves() -> Iterator[None]:
 def warn_not_converged(n_failed: int, n_solves: int, what: str) -> None:
     """Warn once about all solves that stopped before their tolerance."""
     if n_failed:
-        warnings.warn(
+        warn_caller(
             f"{n_failed} of {n_solves} solves of the {what} stopped before their tolerance: raise "
             f"{argument('max_iter')} or {argument('tol')}, or leave out the weakest penalties.",
             ConvergenceWarning,
-            stacklevel=3,
         )
 
 

@@ -105,3 +105,32 @@ def test_what_covariates_explain_is_not_reported():
         jgl.select(X, covariates=age)
     with pytest.warns(DependentSamplesWarning):
         jgl.infer(X)
+
+
+def walk():
+    return np.random.default_rng(0).standard_normal((90, 5)).cumsum(axis=0)
+
+
+def fitted_by_select():
+    return jgl.select(walk(), grid=[(0.9, 0.0)], criterion="bic")
+
+
+CALLS = {
+    "infer": lambda: jgl.infer([walk(), walk()]),
+    "select": fitted_by_select,
+    "an estimator": lambda: jgl.JointGraphicalLasso(lambda1=0.9, lambda2=0.1).fit([walk(), walk()]),
+    "windows": lambda: jgl.TimeVaryingGraphicalLasso(lambda1=0.9, lambda2=0.1, windows=3).fit(walk()),
+    "a solve": lambda: jgl.solve(np.cov(walk().T)[None], 0.01, 0.0, max_iter=1, tol=1e-12),
+    "a path": lambda: list(jgl.solve_path(np.cov(walk().T)[None], [(0.01, 0.0)], max_iter=1, tol=1e-12)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::jointglasso.selection.SelectionWarning")
+@pytest.mark.parametrize("call", CALLS)
+def test_warnings_point_at_the_call(call):
+    """At a line of this file, not of the package, through decorators and helper functions."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        CALLS[call]()
+    assert warned
+    assert {warning.filename for warning in warned} == {__file__}, [str(w.message) for w in warned]

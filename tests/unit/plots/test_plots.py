@@ -438,8 +438,12 @@ def test_centrality_is_that_of_the_definitions(monkeypatch):
         np.testing.assert_allclose(mine["strength"], np.abs(partial[k]).sum(axis=0))
         np.testing.assert_allclose(mine["expected_influence"], partial[k].sum(axis=0), atol=1e-14)
     monkeypatch.setattr("jointglasso.networks.tables.find_spec", lambda name: None)  # without igraph
-    assert networks.centrality()["betweenness"].isna().all()
-    assert [ax.get_xlabel() for ax in jgl.plots.plot_centrality(networks).axes] == ["strength", "expected influence"]
+    with pytest.warns(UserWarning, match=r"NaN.*pip install 'jointglasso\[networks\]'") as warned:
+        assert networks.centrality()["betweenness"].isna().all()
+    assert [warning.filename for warning in warned] == [__file__]
+    with pytest.warns(UserWarning, match="igraph"):
+        axes = jgl.plots.plot_centrality(networks).axes
+    assert [ax.get_xlabel() for ax in axes] == ["strength", "expected influence"]
 
 
 def test_centrality_picture_shows_the_strongest_first(small):
