@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from jointglasso.anndata import fit as networks, masked
 from jointglasso.data.samples import annotations_of_cells, samples_of_cells
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["differences", "networks"]
 

@@ -54,7 +54,7 @@ def test_what_does_not_settle_is_said_and_goes_the_usual_way():
     S = np.array([[np.corrcoef(Z.T) for Z in scores]])
     (theta,) = sweep_resamples(S, np.ones(2), GroupPenalty(*penalty_of(14, estimator.sizes, 0.2)))
     assert fit_on_support(S[0], theta) is None
-    z, error, _ = estimator.estimate_batch([scores], judged=True)[0]
+    z, error, _ = estimator.estimate_batch([scores], with_se=True)[0]
     assert np.isfinite(z).all()
     assert (error > 0).all()
 
@@ -64,7 +64,7 @@ def test_a_batch_gives_what_infer_gives(chains):
     found = jgl.infer(samples, association="pearson").estimates
     sizes = np.array([60.0, 90.0])
     estimator = Estimator(sizes, np.sqrt(sizes / sizes.mean()))
-    z, error, variance = estimator.estimate_batch([list(samples.values())] * 3, judged=True)[2]
+    z, error, variance = estimator.estimate_batch([list(samples.values())] * 3, with_se=True)[2]
     np.testing.assert_allclose(z, found.z, atol=1e-5)
     np.testing.assert_allclose(error, found.error, rtol=1e-5)
     single = np.where(np.arange(len(z)) == 3, 2.0, 0.0)

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from jointglasso.data.checks import InputError, check_choice, labelled
@@ -140,8 +141,6 @@ class TimeVaryingGraphicalLasso(JointModel):
             solution = solve_with(ready.source, self.lambda1, self.lambda2, self._solve_options())
             solution = with_refit(ready.source, solution)
         self._keep(solution, ready.location, ready.deviation, ready.notes)
-        import pandas as pd
-
         self.windows_ = pd.DataFrame(
             {"name": windows.names, "first": windows.first, "last": windows.last, "samples": samples.sizes}
         )

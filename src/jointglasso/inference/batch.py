@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -31,25 +31,40 @@ from jointglasso.selection.solves import Tracker, WorkerPool
 
 
 @dataclass(frozen=True)
-class Recomputed:
-    """Samples of K classes, and how their correlations are computed."""
+class Scores:
+    """Samples (n_k, p) of K classes, whose rows are resampled."""
+
+    parts: Sequence[FloatArray]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of each class."""
+        return [len(part) for part in self.parts]
+
+    def take(self, rows: Sequence[IntArray]) -> list[FloatArray]:
+        """Scores of a resample, given the rows of each class."""
+        return self.scores([part[drawn] for part, drawn in zip(self.parts, rows, strict=True)])
+
+    def permuted(self, order: IntArray) -> list[FloatArray]:
+        """Scores of the classes after a permutation of the pooled rows."""
+        return self.scores(np.split(np.vstack(self.parts)[order], np.cumsum(self.sizes)[:-1]))
+
+    def scores(self, parts: list[FloatArray]) -> list[FloatArray]:
+        """Scores of a resample of the rows: the rows themselves."""
+        return parts
+
+
+@dataclass(frozen=True)
+class Recomputed(Scores):
+    """Samples whose correlations are computed again for every resample, and how they are computed."""
 
     samples: Samples
     preparation: Preparation
 
-    @property
-    def sizes(self) -> list[int]:
-        """Samples of each class."""
-        return self.samples.sizes.tolist()
-
-    def take(self, rows: Sequence[IntArray]) -> list[FloatArray]:
-        """Scores of a resample, given the rows of each class."""
-        return self._scores(self.samples.take(rows))
-
-    def permuted(self, order: IntArray) -> list[FloatArray]:
-        """Scores of the classes after a permutation of the pooled rows."""
-        pooled = np.vstack(self.samples.matrices)[order]
-        return self._scores(self.samples.with_parts(np.split(pooled, np.cumsum(self.sizes)[:-1])))
+    @classmethod
+    def of(cls, samples: Samples, preparation: Preparation) -> Recomputed:
+        """Rows of the samples of each class."""
+        return cls(samples.matrices, samples, preparation)
 
     def with_margins_removed(self) -> Recomputed:
         """The same with normal scores within each class for the variables that are not ordinal.
@@ -57,39 +72,20 @@ class Recomputed:
         Rows can then be permuted between classes of different means, variances and margins.
         """
         if self.preparation.association == "pearson":
-            parts = [(X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0) for X in self.samples.matrices]
-            return Recomputed(self.samples.with_parts(parts), self.preparation)
-        mixed = self.preparation.association == "mixed"
-        ordinal = ordinal_variables(self.samples) if mixed else np.zeros(self.samples.n_variables, dtype=bool)
-        parts = [np.where(ordinal, X, NormalScores(X).scores) for X in self.samples.matrices]
-        return Recomputed(self.samples.with_parts(parts), self.preparation)
+            parts = [(X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0) for X in self.parts]
+        else:
+            mixed = self.preparation.association == "mixed"
+            ordinal = ordinal_variables(self.samples) if mixed else np.zeros(self.samples.n_variables, dtype=bool)
+            parts = [np.where(ordinal, X, NormalScores(X).scores) for X in self.parts]
+        return Recomputed.of(self.samples.with_parts(parts), self.preparation)
 
-    def correlations(self, samples: Samples) -> list[FloatArray]:
+    def correlations(self, parts: list[FloatArray]) -> list[FloatArray]:
         """Correlation matrices (p, p) of a resample."""
-        return _matrices(self.preparation.for_resamples()(samples).source)
+        return _matrices(self.preparation.for_resamples()(self.samples.with_parts(parts)).source)
 
-    def _scores(self, samples: Samples) -> list[FloatArray]:
-        return [scores_with(R) for R in self.correlations(samples)]
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Scores (n_k, p) of K classes, whose rows are the resampled units."""
-
-    parts: list[FloatArray]
-
-    @property
-    def sizes(self) -> list[int]:
-        """Rows of each class."""
-        return [len(Z) for Z in self.parts]
-
-    def take(self, rows: Sequence[IntArray]) -> list[FloatArray]:
-        """Rows of each class."""
-        return [Z[drawn] for Z, drawn in zip(self.parts, rows, strict=True)]
-
-    def permuted(self, order: IntArray) -> list[FloatArray]:
-        """Classes after a permutation of the pooled rows."""
-        return np.split(np.vstack(self.parts)[order], np.cumsum(self.sizes)[:-1])
+    def scores(self, parts: list[FloatArray]) -> list[FloatArray]:
+        """Artificial scores with the correlations of a resample."""
+        return [scores_with(R) for R in self.correlations(parts)]
 
 
 def original_scores(source: CovarianceSource) -> list[FloatArray]:
@@ -138,15 +134,22 @@ _DIVERGED = 1e6
 LARGEST = 1_000
 
 
-class ResampledData(Protocol):
-    """Resamples by number: ``draws(number)`` gives the samples (n_k, p) of the K classes. Sent to the workers."""
+@dataclass(frozen=True)
+class Draws:
+    """Resamples by number, sent to the workers: ``draw(rng)`` gives the samples (n_k, p) of the K classes.
+
+    In the place of a seed, None stands for the data themselves: ``draw(None)``.
+    """
 
     stage: str
     """Name of the stage in the progress."""
+    draw: Callable[[Any], list[FloatArray]]
+    seeds: Sequence[Any]
 
-    def __len__(self) -> int: ...
-
-    def __call__(self, number: int, /) -> list[FloatArray]: ...
+    def __call__(self, number: int) -> list[FloatArray]:
+        """Samples of the draw with this number."""
+        seed = self.seeds[number]
+        return self.draw(None if seed is None else np.random.default_rng(seed))
 
 
 @dataclass(frozen=True)
@@ -170,30 +173,26 @@ class Estimator:
     penalty_multiplier: float = 1.0
     dilution: list[FloatArray] | None = None
 
-    def estimate(
-        self, draws: ResampledData, summary: Callable[[FloatArray], Any], tracker: Tracker, workers: WorkerPool
+    def summaries(
+        self, draws: Draws, summary: Callable[..., Any], tracker: Tracker, workers: WorkerPool, *, with_se: bool = False
     ) -> list[Any]:
-        """``summary(z)`` of every draw, z an array (P, K) over the pairs of the upper triangle."""
-        return _Repeats(self, draws, summary, judged=False).all(tracker, workers)
+        """``summary(z)`` of every draw, z an array (P, K) over the pairs of the upper triangle.
 
-    def estimate_with_se(
-        self,
-        draws: ResampledData,
-        summary: Callable[[FloatArray, FloatArray, Callable[[FloatArray], FloatArray]], Any],
-        tracker: Tracker,
-        workers: WorkerPool,
-    ) -> list[Any]:
-        """``summary(z, error, variance)`` of every draw: moderated standard errors, and Var(w'z) (K,) by weights w."""
-        return _Repeats(self, draws, summary, judged=True).all(tracker, workers)
+        `with_se`: ``summary(z, error, variance)``, with moderated standard errors, and Var(w'z) (K,) by weights w.
+        """
+        first = draws(0)
+        p = first[0].shape[1]
+        if p > LARGEST:
+            raise InputError(f"Resampling takes too long for {p:,} variables: choose at most {LARGEST:,} of them.", "X")
+        n, step = len(draws.seeds), max(1, min(16, _PIECE // (len(first) * p * p)))
+        batches = [range(start, min(start + step, n)) for start in range(0, n, step)]
+        shared = (self, draws, summary, with_se)
+        return [value for values in workers.map(_summaries, batches, shared, tracker) for value in values]
 
-    def estimate_batch(self, draws: Sequence[list[FloatArray]], judged: bool) -> list[tuple[Any, ...]]:
-        """Estimates z (P, K) of each draw, and what `estimate_with_se` passes on if `judged`."""
+    def estimate_batch(self, draws: Sequence[list[FloatArray]], with_se: bool) -> list[tuple[Any, ...]]:
+        """Estimates z (P, K) of each draw, alone or as `summaries` passes them on `with_se`."""
         problems = [[_standardised(X) for X in samples] for samples in draws]
-        of_one = self._estimate_with_se if judged else self._estimate_alone
-        return [of_one(*fitted) for fitted in zip(problems, self._fit(problems), strict=True)]
-
-    def _estimate_alone(self, scores: list[FloatArray], precision: list[FloatArray]) -> tuple[FloatArray, ...]:
-        return _z_of(scores, precision, self.dilution)[:1]
+        return [self._estimate(*fitted, with_se) for fitted in zip(problems, self._fit(problems), strict=True)]
 
     def _fit(self, problems: Sequence[list[FloatArray]]) -> list[list[FloatArray]]:
         """Maximum likelihood estimates on the supports; by the general solver where the sweeps do not converge."""
@@ -212,14 +211,20 @@ class Estimator:
         )
         return [Theta.toarray() for Theta in support.precision]
 
-    def _estimate_with_se(self, scores: list[FloatArray], precision: list[FloatArray]) -> tuple[Any, ...]:
-        z, rho, residuals = _z_of(scores, precision, None)
-        error = np.empty_like(z)
+    def _estimate(self, scores: list[FloatArray], precision: list[FloatArray], with_se: bool) -> tuple[Any, ...]:
         upper = np.triu_indices(scores[0].shape[1], 1)
-        for k, part in enumerate(residuals):
-            g = all_factors(part, rho[k])[upper]
-            mean = mean_of_factors(g, rho[k][upper])
-            error[:, k] = np.sqrt(moderated(g, mean) / (self.sizes[k] - 3.0))
+        gains: Sequence[FloatArray | None] = [None] * len(scores) if with_se else self.dilution or [None] * len(scores)
+        parts = zip(scores, precision, gains, strict=True)
+        residuals = [Residuals(Z, sparse.csr_array(Theta), gain) for Z, Theta, gain in parts]
+        rho = [part.all_pairs() for part in residuals]
+        for matrix in rho:
+            np.fill_diagonal(matrix, 0.0)
+        z = np.column_stack([np.arctanh(matrix[upper]) for matrix in rho])
+        if not with_se:
+            return (z,)
+        factors = [all_factors(part, R)[upper] for part, R in zip(residuals, rho, strict=True)]
+        means = [mean_of_factors(g, R[upper]) for g, R in zip(factors, rho, strict=True)]
+        variances = np.column_stack([moderated(*pair) for pair in zip(factors, means, strict=True)])
 
         def variance(weight: FloatArray) -> FloatArray:
             used = np.flatnonzero(weight)
@@ -229,48 +234,15 @@ class Estimator:
             ]
             return np.array(of_class) / (self.sizes - 3.0)
 
-        return z, error, variance
+        return z, np.sqrt(variances / (self.sizes - 3.0)), variance
 
 
-@dataclass(frozen=True)
-class _Repeats:
-    """Estimation and summary common to all draws; sent once to the workers."""
-
-    estimator: Estimator
-    draws: ResampledData
-    summary: Callable[..., Any]
-    judged: bool
-
-    def all(self, tracker: Tracker, workers: WorkerPool) -> list[Any]:
-        first = self.draws(0)
-        p = first[0].shape[1]
-        if p > LARGEST:
-            raise InputError(f"Resampling takes too long for {p:,} variables: choose at most {LARGEST:,} of them.", "X")
-        n, step = len(self.draws), max(1, min(16, _PIECE // (len(first) * p * p)))
-        batches = [range(start, min(start + step, n)) for start in range(0, n, step)]
-        return [value for values in workers.map(_summaries, batches, self, tracker) for value in values]
-
-
-def _summaries(numbers: range, repeats: _Repeats, progress: TaskProgress) -> list[Any]:
+def _summaries(numbers: range, shared: tuple[Estimator, Draws, Any, bool], progress: TaskProgress) -> list[Any]:
     """Summaries of the draws in `numbers`."""
-    draws = [repeats.draws(number) for number in numbers]
-    summaries = [repeats.summary(*estimates) for estimates in repeats.estimator.estimate_batch(draws, repeats.judged)]
-    progress(repeats.draws.stage, len(numbers))
-    return summaries
-
-
-def _z_of(
-    scores: list[FloatArray], precision: list[FloatArray], dilution: list[FloatArray] | None
-) -> tuple[FloatArray, list[FloatArray], list[Residuals]]:
-    """Estimates z (P, K), partial correlation matrices (K arrays (p, p)), and the residuals of each class."""
-    upper = np.triu_indices(scores[0].shape[1], 1)
-    gains: Sequence[FloatArray | None] = dilution or [None] * len(scores)
-    parts = zip(scores, precision, gains, strict=True)
-    residuals = [Residuals(Z, sparse.csr_array(Theta), gain) for Z, Theta, gain in parts]
-    rho = [part.all_pairs() for part in residuals]
-    for matrix in rho:
-        np.fill_diagonal(matrix, 0.0)
-    return np.column_stack([np.arctanh(matrix[upper]) for matrix in rho]), rho, residuals
+    estimator, draws, summary, with_se = shared
+    out = [summary(*estimates) for estimates in estimator.estimate_batch([*map(draws, numbers)], with_se)]
+    progress(draws.stage, len(numbers))
+    return out
 
 
 def _standardised(X: FloatArray) -> FloatArray:

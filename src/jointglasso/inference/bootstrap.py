@@ -12,26 +12,24 @@ classes, so that the selection favours no class.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse, stats
 from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_choice, check_count, known_arguments
-from jointglasso.inference.batch import Estimator, Recomputed, Scores, resampled_rows
+from jointglasso.inference.batch import Draws, Scores, resampled_rows
 from jointglasso.inference.data import read_inference_data
-from jointglasso.inference.infer_edges import infer
+from jointglasso.inference.infer_edges import infer_from
 from jointglasso.inference.result import check_level, check_rate
-from jointglasso.inference.support import class_weights
 from jointglasso.inference.tests import edge_p_values, pooled_effect, q_values
 from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MEASURES = ("strength", "expected_influence")
 
@@ -88,8 +86,6 @@ class NetworkBootstrap(ReprMixin):
 
     def edges(self, *, level: float = 0.95) -> pd.DataFrame:
         """Table of the edges: columns as in `Inference.edges`, percentile intervals, and the fraction `found`."""
-        import pandas as pd
-
         low, high = self._percentiles(self.rho[1:], level)
         pair, k = np.nonzero(self.edge)
         names = np.array(self.variable_names, dtype=object)
@@ -140,8 +136,6 @@ class NetworkBootstrap(ReprMixin):
             }
             for k, name in enumerate(self.class_names)
         ]
-        import pandas as pd
-
         frame = pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
         return frame.sort_values(["class", "rank"], kind="stable", ignore_index=True)
 
@@ -159,8 +153,6 @@ class NetworkBootstrap(ReprMixin):
             Columns `class1`, `class2`, `variable`, `difference`, `low`, `high`, `p_value` (normal, with the standard
             error over the resamples), `q_value` (over the variables of a comparison).
         """
-        import pandas as pd
-
         values = self._centralities(measure)
         parts = []
         for a, b in combinations(range(len(self.class_names)), 2):
@@ -183,8 +175,6 @@ class NetworkBootstrap(ReprMixin):
         pandas.DataFrame
             Columns `class`, `variable`, `fraction`, largest first, where it is not zero.
         """
-        import pandas as pd
-
         n = check_count("n", n)
         values = np.abs(self._centralities(measure)[1:])
         rank = (-values).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
@@ -304,11 +294,8 @@ def bootstrap_network(
     ['x0', 'x0']
     """
     n_resamples, workers = check_count("n_resamples", n_resamples, 2), WorkerPool.of(-1, executor)
-    options: dict[str, Any] = {
-        "association": association, "covariates": covariates, "missing": missing, "groups": groups,
-    }  # fmt: skip
-    data = read_inference_data(X, y, **options)
-    observed = infer(X, y, weights=weights, penalty_multiplier=penalty_multiplier, keep="all", **options)
+    data = read_inference_data(X, y, association=association, missing=missing, groups=groups, covariates=covariates)
+    observed = infer_from(data, penalty_multiplier=penalty_multiplier, weights=weights)
     edge = observed.q_values <= check_rate(fdr)
     estimates = observed.estimates
     common, effect = common_pairs(estimates.z, estimates.error, estimates.degrees, edge, fdr)
@@ -316,14 +303,10 @@ def bootstrap_network(
     # Rediscovery: the p-value in the resample is at most the largest p-value of a discovery in the data.
     limit = np.where(edge, observed.p_values, 0.0).max(axis=0)
     seeds = check_random_state(random_state).randint(0, 2**31 - 1, size=n_resamples)
-
-    sizes = data.sizes if data.recomputed is None else data.effective_sample_size  # as in the support step of `infer`
-    class_weight = class_weights(data.source, sizes, weights)
-    estimator = Estimator(sizes, class_weight, penalty_multiplier, data.dilution)
+    draws = Draws("resamples", partial(_resample, data.units_drawn, data.subjects), seeds)
     summary = _RediscoverySummary(pairs, estimates.z[pairs], estimates.error[pairs], estimates.degrees, limit)
-    drawn = estimator.estimate(
-        _Resamples(data.units_drawn, data.subjects, seeds), summary, Tracker(callback, n_resamples), workers
-    )
+    estimator = data.estimator(weights, penalty_multiplier)
+    drawn = estimator.summaries(draws, summary, Tracker(callback, n_resamples), workers)
     return NetworkBootstrap(
         rho=np.stack([np.tanh(estimates.z[pairs]), *(values for values, _ in drawn)]),
         edge=edge[pairs],
@@ -338,21 +321,9 @@ def bootstrap_network(
     )
 
 
-@dataclass(frozen=True)
-class _Resamples:
-    """Bootstrap samples of every class, by the number of their seed."""
-
-    units: Recomputed | Scores
-    subjects: list[IntArray] | None
-    seeds: IntArray
-    stage = "resamples"
-
-    def __len__(self) -> int:
-        return len(self.seeds)
-
-    def __call__(self, number: int) -> list[FloatArray]:
-        rng = np.random.default_rng(self.seeds[number])
-        return self.units.take(resampled_rows(self.subjects, self.units.sizes, rng))
+def _resample(units: Scores, subjects: list[IntArray] | None, rng: np.random.Generator) -> list[FloatArray]:
+    """Bootstrap sample of every class."""
+    return units.take(resampled_rows(subjects, units.sizes, rng))
 
 
 @dataclass(frozen=True)

@@ -9,24 +9,22 @@ with those of all samples of at least 0.7 in 95 % of the draws. They advise to i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_choice, check_count, known_arguments
-from jointglasso.inference.batch import Estimator, Recomputed, Scores
+from jointglasso.inference.batch import Draws, Scores
 from jointglasso.inference.bootstrap import MEASURES, centralities, common_pairs, edges_at
 from jointglasso.inference.data import FEWEST, read_inference_data
-from jointglasso.inference.infer_edges import infer
+from jointglasso.inference.infer_edges import infer_from
 from jointglasso.inference.result import check_level, check_rate
-from jointglasso.inference.support import class_weights
 from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Fractions of the samples that are dropped, as in the R package bootnet.
 FRACTIONS: FloatArray = np.arange(1, 16) / 20.0
@@ -76,8 +74,6 @@ class CentralityStability(ReprMixin):
     @property
     def table(self) -> pd.DataFrame:
         """Data frame: `class`, `measure`, fraction `dropped`, mean `correlation`, `low` and `high` (2.5 and 97.5 %)."""
-        import pandas as pd
-
         mean, (low, high) = self.correlations.mean(axis=2), np.quantile(self.correlations, [0.025, 0.975], axis=2)
         index = pd.MultiIndex.from_product(
             [MEASURES, self.fractions, self.class_names], names=["measure", "dropped", "class"]
@@ -144,48 +140,32 @@ def centrality_stability(
     True
     """
     n_resamples, workers = check_count("n_resamples", n_resamples, 2), WorkerPool.of(-1, executor)
-    options: dict[str, Any] = {
-        "association": association, "covariates": covariates, "missing": missing, "groups": groups,
-    }  # fmt: skip
-    data = read_inference_data(X, y, **options)
+    data = read_inference_data(X, y, association=association, missing=missing, groups=groups, covariates=covariates)
     fractions = FRACTIONS[[float(((1.0 - f) * data.units).min()) >= FEWEST for f in FRACTIONS]]
     if not len(fractions):
         raise InputError(f"Dropping samples leaves a class fewer than {FEWEST}: leave small classes out.", "X")
-    estimates = infer(X, y, weights=weights, penalty_multiplier=penalty_multiplier, keep="all", **options).estimates
+    estimates = infer_from(data, penalty_multiplier=penalty_multiplier, weights=weights).estimates
     summary = _Centralities(data.n_variables, estimates.error, estimates.degrees, check_rate(fdr))
-    size = data.sizes if data.recomputed is None else data.effective_sample_size
     seeds = check_random_state(random_state).randint(0, 2**31 - 1, size=(len(fractions), n_resamples))
     tracker = Tracker(callback, seeds.size)
     reference = summary(estimates.z)
     correlations = []
     for fraction, own_seeds in zip(fractions, seeds, strict=True):
-        kept = (1.0 - fraction) * size
-        estimator = Estimator(kept, class_weights(data.source, kept, weights), penalty_multiplier, data.dilution)
+        estimator = data.estimator(weights, penalty_multiplier, 1.0 - fraction)
         error = estimates.error * np.sqrt((data.sizes - 3.0) / np.maximum((1.0 - fraction) * data.sizes - 3.0, 1.0))
         smaller = _Centralities(data.n_variables, error, (1.0 - fraction) * estimates.degrees, summary.fdr)
-        draws = _Subsamples(data.units_drawn, data.subjects, float(fraction), own_seeds)
-        drawn = estimator.estimate(draws, smaller, tracker, workers)
+        subsample = partial(_subsample, data.units_drawn, data.subjects, float(fraction))
+        drawn = estimator.summaries(Draws("subsamples", subsample, own_seeds), smaller, tracker, workers)
         correlations.append([_correlations(reference, values) for values in drawn])
     return CentralityStability(fractions, np.moveaxis(np.array(correlations), 2, 0), data.class_names)
 
 
-@dataclass(frozen=True)
-class _Subsamples:
-    """Samples of every class without a fraction of them, by the number of their seed."""
-
-    units: Recomputed | Scores
-    subjects: list[IntArray] | None
-    fraction: float
-    seeds: IntArray
-    stage = "subsamples"
-
-    def __len__(self) -> int:
-        return len(self.seeds)
-
-    def __call__(self, number: int) -> list[FloatArray]:
-        rng = np.random.default_rng(self.seeds[number])
-        subjects = self.subjects or [np.arange(n) for n in self.units.sizes]
-        return self.units.take([_remaining(labels, self.fraction, rng) for labels in subjects])
+def _subsample(
+    units: Scores, subjects: list[IntArray] | None, fraction: float, rng: np.random.Generator
+) -> list[FloatArray]:
+    """Samples of every class without a fraction of its subjects."""
+    by_class = subjects or [np.arange(n) for n in units.sizes]
+    return units.take([_remaining(labels, fraction, rng) for labels in by_class])
 
 
 def _remaining(subjects: IntArray, fraction: float, rng: np.random.Generator) -> IntArray:

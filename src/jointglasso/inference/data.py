@@ -19,7 +19,8 @@ from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples, read_samples
 from jointglasso.data.windows import warn_if_dependent
 from jointglasso.errors import argument
-from jointglasso.inference.batch import Recomputed, Scores, original_scores, resampled_rows
+from jointglasso.inference.batch import Estimator, Recomputed, Scores, original_scores, resampled_rows
+from jointglasso.inference.support import class_weights
 from jointglasso.selection.em import imputed
 
 ASSOCIATIONS = ("nonparanormal", "pearson", "spearman", "mixed")
@@ -103,6 +104,10 @@ class InferenceData:
     """How to recompute the correlations of resamples; None where the scores have them."""
     notes: tuple[str, ...] = ()
     """Remarks about the correlations for the report."""
+    association: str = "nonparanormal"
+    missing: str = "refuse"
+    grouped: bool = False
+    """Arguments of `infer`, and whether the samples belong to subjects that were named."""
     covariates: tuple[str, ...] = ()
     """Names of the covariates that were regressed out."""
 
@@ -133,7 +138,7 @@ class InferenceData:
         return self.source.class_names
 
     @property
-    def units_drawn(self) -> Recomputed | Scores:
+    def units_drawn(self) -> Scores:
         """Samples from which bootstrap samples and permutations are drawn."""
         return Scores(self.scores) if self.recomputed is None else self.recomputed
 
@@ -141,6 +146,11 @@ class InferenceData:
     def n_variables(self) -> int:
         """Number of variables p."""
         return self.source.n_variables
+
+    def estimator(self, weights: Any, penalty_multiplier: float, fraction: float = 1.0) -> Estimator:
+        """Estimator of resamples that hold a fraction of the samples."""
+        sizes = fraction * (self.sizes if self.recomputed is None else self.effective_sample_size)
+        return Estimator(sizes, class_weights(self.source, sizes, weights), penalty_multiplier, self.dilution)
 
     @property
     def units(self) -> FloatArray:
@@ -178,17 +188,19 @@ def read_inference_data(
         warn_if_dependent(samples)
     incomplete = any(np.isnan(X).any() for X in samples.matrices)
     if association in ("mixed", "spearman") or (incomplete and missing == "pairwise"):
-        recomputed = Recomputed(samples, Preparation(association=association, missing=missing))
-        return replace(_resampled(recomputed, sizes, beside[0]), covariates=covariate_names)
-    if incomplete:
-        return replace(_imputed(samples, sizes, beside[0], association), covariates=covariate_names)
-    source: Any = Preparation(association=association)(samples).source
-    # `SampleCovariance.content` holds the scores: variables in rows, scaled to unit norm.
-    scores = [source.content(k)[0].T * np.sqrt(n) for k, n in enumerate(samples.sizes.tolist())]
-    data = InferenceData(source, scores, sizes, beside[0], covariates=covariate_names)
+        recomputed = Recomputed.of(samples, Preparation(association=association, missing=missing))
+        data = _resampled(recomputed, sizes, beside[0])
+    elif incomplete:
+        data = _imputed(samples, sizes, beside[0], association)
+    else:
+        source: Any = Preparation(association=association)(samples).source
+        # `SampleCovariance.content` holds the scores: variables in rows, scaled to unit norm.
+        scores = [source.content(k)[0].T * np.sqrt(n) for k, n in enumerate(samples.sizes.tolist())]
+        data = InferenceData(source, scores, sizes, beside[0])
     if data.subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
-    return data
+    grouped = groups is not None
+    return replace(data, association=association, missing=missing, grouped=grouped, covariates=covariate_names)
 
 
 def _resampled(recomputed: Recomputed, sizes: FloatArray, subjects: list[Any] | None) -> InferenceData:
@@ -209,12 +221,11 @@ def _resampled(recomputed: Recomputed, sizes: FloatArray, subjects: list[Any] | 
     data = InferenceData(prepared.source, [], sizes, subjects, recomputed=recomputed, notes=prepared.notes)
     if subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
-    drawn: list[list[FloatArray]] = [[] for _ in sizes]
-    for number in range(RESAMPLES):
-        rows = resampled_rows(data.subjects, recomputed.sizes, np.random.default_rng(number))
-        for matrices, R in zip(drawn, recomputed.correlations(samples.take(rows)), strict=True):
-            matrices.append(R)
-    changes = [np.array(matrices) - np.mean(matrices, axis=0) for matrices in drawn]
+    draws = [
+        recomputed.correlations(samples.take(resampled_rows(data.subjects, recomputed.sizes, rng)).matrices)
+        for rng in map(np.random.default_rng, range(RESAMPLES))
+    ]
+    changes = [np.array(matrices) - np.mean(matrices, axis=0) for matrices in zip(*draws, strict=True)]
     return replace(data, scores=original_scores(prepared.source), bootstrap_deviations=changes)
 
 

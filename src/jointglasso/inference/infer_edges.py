@@ -135,11 +135,24 @@ def infer(
             "tables hold all pairs; leave it out.",
             "keep",
         )
+    return infer_from(data, se, support, penalty_multiplier, weights, limit, options)
+
+
+def infer_from(
+    data: InferenceData,
+    se: str = "moderated",
+    support: Any = None,
+    penalty_multiplier: float | None = None,
+    weights: Any = None,
+    limit: Any = "all",
+    options: dict[str, Any] | None = None,
+) -> Inference:
+    """`infer` with data that are read; `limit` is its `keep`."""
     if data.n_variables < 2:
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     if support is None:
         c = None if penalty_multiplier is None else check_positive("penalty_multiplier", penalty_multiplier)
-        support_fit = _find_support(data, c, weights, options)
+        support_fit = _find_support(data, c, weights, options or {})
     else:
         support_fit = refitted(data.source, support)
     residuals = _residuals(data, support_fit)
@@ -153,14 +166,14 @@ def infer(
         class_names=data.class_names,
         variable_names=data.source.variable_names,
         sizes=data.sizes,
-        se="by subject" if groups is not None else "resampled" if data.recomputed is not None else se,
-        association=association,
-        missing=missing,
+        se="by subject" if data.grouped else "resampled" if data.recomputed is not None else se,
+        association=data.association,
+        missing=data.missing,
         support_edges=tuple(len(part.rows) for part in residuals),
         diagonals=[part.diagonal for part in residuals],
         estimates=estimates,
         solution=support_fit.solution,
-        notes=(*data.notes, *support_fit.notes, *few, *_notes(data, association)),
+        notes=(*data.notes, *support_fit.notes, *few, *_notes(data)),
         covariates=data.covariates,
     )
 
@@ -198,12 +211,12 @@ def _check_keep(keep: Any) -> Any:
     return float(keep)
 
 
-def _notes(data: InferenceData, association: str) -> list[str]:
+def _notes(data: InferenceData) -> list[str]:
     """Notes about tails, missing values and ordinal data."""
     return [
-        *(_heavy_tails(data) if association == "pearson" and data.recomputed is None else ()),
+        *(_heavy_tails(data) if data.association == "pearson" and data.recomputed is None else ()),
         *(() if data.dilution is None else (_MISSING,)),
-        *(_low_information(data) if association == "mixed" else ()),
+        *(_low_information(data) if data.association == "mixed" else ()),
     ]
 
 

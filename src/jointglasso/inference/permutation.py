@@ -23,27 +23,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_count, check_mapping, check_positive, known_arguments
-from jointglasso.inference.batch import Estimator, Recomputed, Scores
+from jointglasso.inference.batch import Draws, Scores
 from jointglasso.inference.data import InferenceData, read_inference_data
 from jointglasso.inference.estimates import estimate
 from jointglasso.inference.result import check_coefficients
 from jointglasso.inference.standard_errors import Residuals
-from jointglasso.inference.support import class_weights, find_support
+from jointglasso.inference.support import find_support
 from jointglasso.inference.tests import q_values, spread
 from jointglasso.io import read_gene_sets
 from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Median of chi-square with one degree of freedom.
 _MEDIAN = 0.454936
@@ -102,16 +101,12 @@ class NetworkTest(ReprMixin):
     @property
     def table(self) -> pd.DataFrame:
         """Data frame of the global tests: `statistic`, `value`, `p_value`."""
-        import pandas as pd
-
         return pd.DataFrame(
             {"statistic": list(self.statistics), "value": self.statistics.values(), "p_value": self.p_values.values()}
         )
 
     def nodes(self) -> pd.DataFrame:
         """Table of the variables, smallest p first: `variable`, `statistic`, `p_value`, `p_familywise`, `q_value`."""
-        import pandas as pd
-
         frame = pd.DataFrame(
             {
                 "variable": self.variable_names,
@@ -133,8 +128,6 @@ class NetworkTest(ReprMixin):
             the set differs), `q_value`, `enrichment` (mean of Q within the set by that of all pairs) and
             `p_enrichment` (that differences are not concentrated in the set).
         """
-        import pandas as pd
-
         frame = pd.DataFrame(
             {
                 "set": list(self.set_sizes),
@@ -236,19 +229,14 @@ def network_test(
     orders = _orders(data, members)
     variable_sets = _variable_sets(sets, data.source.variable_names)
     summary = _Summary(data.n_variables, _contrasts(data.class_names, contrast), contrast is not None, variable_sets)
-    rng = check_random_state(random_state)
-    seeds = rng.randint(0, 2**31 - 1, size=n_permutations)
+    seeds = check_random_state(random_state).randint(0, 2**31 - 1, size=n_permutations)
     multiplier = check_positive("penalty_multiplier", penalty_multiplier)
-    sizes = data.effective_sample_size
-    estimator = Estimator(sizes, class_weights(data.source, sizes, weights), multiplier)
-    tracker = Tracker(callback, n_permutations + 1)
-    if data.recomputed is None:
-        draws = _Permutations(data.units_drawn, orders, seeds)
-        statistics = estimator.estimate_with_se(draws, summary, tracker, workers)
-    else:
-        draws = _Permutations(data.recomputed.with_margins_removed(), orders, seeds)
-        with_errors = replace(summary, error=_pooled_errors(data, multiplier, weights))
-        statistics = estimator.estimate(draws, with_errors, tracker, workers)
+    units = data.units_drawn if data.recomputed is None else data.recomputed.with_margins_removed()
+    if data.recomputed is not None:
+        summary = replace(summary, error=_pooled_errors(data, multiplier, weights))
+    draws = Draws("permutations", partial(_permuted, units, orders), [None, *seeds.tolist()])
+    tracker, with_se = Tracker(callback, n_permutations + 1), data.recomputed is None
+    statistics = data.estimator(weights, multiplier).summaries(draws, summary, tracker, workers, with_se=with_se)
     return _result(data, statistics, paired is not None, variable_sets)
 
 
@@ -265,23 +253,10 @@ def _pooled_errors(data: InferenceData, multiplier: float, weights: Any) -> Floa
     return np.sqrt(factor / (data.sizes - 3.0))
 
 
-@dataclass(frozen=True)
-class _Permutations:
-    """Draw 0 is the data, the others have permuted class labels."""
-
-    units: Recomputed | Scores
-    orders: list[IntArray]
-    seeds: IntArray
-    stage = "permutations"
-
-    def __len__(self) -> int:
-        return 1 + len(self.seeds)
-
-    def __call__(self, number: int) -> list[FloatArray]:
-        n = sum(self.units.sizes)
-        if number == 0:
-            return self.units.permuted(np.arange(n))
-        return self.units.permuted(_permutation(self.orders, n, np.random.default_rng(self.seeds[number - 1])))
+def _permuted(units: Scores, orders: list[IntArray], rng: np.random.Generator | None) -> list[FloatArray]:
+    """Samples with permuted class labels; without `rng` those of the data."""
+    n = sum(units.sizes)
+    return units.permuted(np.arange(n) if rng is None else _permutation(orders, n, rng))
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from jointglasso._cached_property import cached_property
@@ -21,15 +22,20 @@ from jointglasso.inference.tests import q_values
 from jointglasso.networks import JointNetworks
 from jointglasso.solution import Solution
 
-if TYPE_CHECKING:
-    import pandas as pd
+#: What follows "correlations", by association.
+_OF_WHAT = {
+    "nonparanormal": " of normal scores",
+    "pearson": "",
+    "mixed": " of the latent Gaussian variables of ordinal data",
+    "spearman": " from Spearman's rank correlations",
+}
 
-#: Associations in words.
-_KINDS = {
-    "nonparanormal": "Correlations of normal scores (association='nonparanormal')",
-    "pearson": "Pearson's correlations of the values as they are",
-    "mixed": "Polychoric and polyserial correlations (association='mixed')",
-    "spearman": "Latent correlations from Spearman's (association='spearman')",
+#: Kinds of standard errors in words.
+SE_WORDS = {
+    "moderated": "estimated from the influence of single samples and moderated across pairs",
+    "gaussian": "of Gaussian data",
+    "by subject": "from the influence of subjects, moderated across pairs",
+    "resampled": "from bootstrap resamples",
 }
 
 
@@ -292,19 +298,7 @@ class Inference(ReprMixin):
 
     def method(self, fdr: float = 0.1) -> str:
         """Description of the method and the numbers of discoveries, as text for a paper."""
-        kinds = {
-            "nonparanormal": " of normal scores",
-            "mixed": " of the latent Gaussian variables of ordinal data",
-            "spearman": " from Spearman's rank correlations",
-        }
-        scores = kinds.get(self.association, "")
         sizes = ", ".join(f"{name}: n = {size:g}" for name, size in zip(self.class_names, self.sizes, strict=True))
-        errors = {
-            "moderated": "standard errors estimated from the influence of single samples and moderated across pairs",
-            "gaussian": "standard errors of Gaussian data",
-            "by subject": "standard errors from the influence of subjects, moderated across pairs",
-            "resampled": "standard errors from bootstrap resamples",
-        }[self.se]
         classes = f"{self.n_classes} classes ({sizes})" if self.n_classes > 1 else f"one class (n = {self.sizes[0]:g})"
         between = ", differences between classes by Welch's test of Fisher-transformed partial correlations"
         missing_words = {
@@ -315,9 +309,9 @@ class Inference(ReprMixin):
         adjusted = f", adjusted for {', '.join(self.covariates)} within classes," if self.covariates else ""
         lasso = "joint graphical lasso (group penalty, lambda = sqrt(max(log p, 2 log(p / 5)) / n))"
         return (
-            f"Partial correlations{scores} between {len(self.variable_names)} variables in {classes}{missing_words}"
-            f"{adjusted} were estimated by desparsified maximum likelihood on the support of a {lasso}, with {errors}"
-            f"{between if self.n_classes > 1 else ''}, and "
+            f"Partial correlations{_OF_WHAT[self.association]} between {len(self.variable_names)} variables in {classes}"
+            f"{missing_words}{adjusted} were estimated by desparsified maximum likelihood on the support of a {lasso}, "
+            f"with standard errors {SE_WORDS[self.se]}{between if self.n_classes > 1 else ''}, and "
             f"false discovery rates by Benjamini and Hochberg's procedure (threshold {fdr:g}; jointglasso "
             f"{__version__}). Significant at this rate were {self._counted(fdr)}."
         )
@@ -340,7 +334,7 @@ class Inference(ReprMixin):
         lines = [
             f"Partial correlations of {len(self.variable_names):,} variables in {self.n_classes} class"
             f"{'' if self.n_classes == 1 else 'es'} (samples: {sizes})",
-            f"{_KINDS[self.association]}, {self.se} standard errors",
+            f"Correlations{_OF_WHAT[self.association]} (association={self.association!r}), {self.se} standard errors",
             f"Edges at FDR 0.1: {by_class}",
         ]
         if self.n_classes > 1:
@@ -364,22 +358,15 @@ class Inference(ReprMixin):
 
     def _table(self, parts: list[dict[str, FloatArray]], names: dict[str, list[str]], fdr: float | None) -> Any:
         """Stack tables with equal columns (one per class or comparison), filter by q, sort by p."""
-        import pandas as pd
-
-        q_by_part = (part["q_value"] for part in parts)
-        chosen = [np.arange(len(q)) if fdr is None else np.flatnonzero(q <= check_rate(fdr)) for q in q_by_part]
-        p = np.concatenate([part["p_value"][rows] for part, rows in zip(parts, chosen, strict=True)])
-        order = np.argsort(p, kind="stable")
-        which = np.repeat(np.arange(len(parts)), [len(rows) for rows in chosen])[order]
-        pair = np.concatenate(chosen)[order]
-        variables = np.array(self.variable_names, dtype=object)
-        columns: dict[str, Any] = {name: np.array(values, dtype=object)[which] for name, values in names.items()}
-        columns["variable1"] = variables[self.estimates.rows[pair]]
-        columns["variable2"] = variables[self.estimates.columns[pair]]
-        for name in parts[0]:
-            stacked = np.concatenate([part[name][rows] for part, rows in zip(parts, chosen, strict=True)])
-            columns[name] = stacked[order]
-        return pd.DataFrame(columns)
+        variables, frames = np.array(self.variable_names, dtype=object), []
+        for n, part in enumerate(parts):
+            q = part["q_value"]
+            rows = np.arange(len(q)) if fdr is None else np.flatnonzero(q <= check_rate(fdr))
+            columns = {name: np.full(len(rows), values[n], dtype=object) for name, values in names.items()}
+            columns["variable1"] = variables[self.estimates.rows[rows]]
+            columns["variable2"] = variables[self.estimates.columns[rows]]
+            frames.append(pd.DataFrame(columns | {name: column[rows] for name, column in part.items()}))
+        return pd.concat(frames).sort_values("p_value", kind="stable", ignore_index=True)
 
     def _require_classes(self, what: str) -> None:
         if self.n_classes < 2:

@@ -7,14 +7,13 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from jointglasso._typing import BoolArray, IntArray
 from jointglasso.data.checks import InputError
 from jointglasso.networks.edge_list import as_objects
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from jointglasso.networks.joint import JointNetworks
     from jointglasso.solution import EdgeClusters
 
@@ -88,8 +87,6 @@ def patterns(networks: JointNetworks) -> pd.DataFrame:
         `changes`, `certified` (whether the change, or its absence, is certified) and `strength`, the maximum
         absolute partial correlation.
     """
-    import pandas as pd
-
     edge_clusters, edges = compared_pairs(networks), networks.edge_list
     names = as_objects(networks.variable_names)
     codes, words = pattern_words(networks)

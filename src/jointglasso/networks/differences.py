@@ -6,14 +6,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, InputTypeError
 from jointglasso.networks.edge_list import as_objects
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from jointglasso.networks.joint import JointNetworks
 
 
@@ -78,8 +77,6 @@ def differences(
       variable1 variable2  difference change
     0         a         b         0.3   size
     """
-    import pandas as pd
-
     edges, values = networks.edge_list, values_by_class(networks)
     names, classes = as_objects(networks.variable_names), as_objects(networks.class_names)
     first, second = names[edges.first[edges.starts]], names[edges.second[edges.starts]]
@@ -115,8 +112,6 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
 
     Every pair is listed in both orders of the classes and of its variables.
     """
-    import pandas as pd
-
     if len(set(networks.variable_names)) < networks.n_variables:
         raise InputError(
             "Tests are matched by the names of the variables, but some names come twice: rename these.", "tested"
@@ -157,8 +152,6 @@ def steps(networks: JointNetworks) -> pd.DataFrame:
         (`changed`) and of certified changes (`certified`); the number of edges that appear and vanish (`appeared`,
         `vanished`), and the sum of |differences| of the partial correlations (`size`).
     """
-    import pandas as pd
-
     if networks.n_classes < 2:
         raise InputError("Steps lead from one class to the next, and there is one.", "networks")
     values, names = values_by_class(networks), as_objects(networks.class_names)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
@@ -128,20 +129,11 @@ def edge_list(matrices: Sequence[Any], absent: BoolArray | None = None) -> EdgeL
 
 
 def lookup(matrices: Sequence[Any], edges: EdgeList) -> FloatArray:
-    """Entries of K sparse matrices at the edges, 0 where not stored; either triangle may hold them."""
+    """Entries of K sparse non-negative matrices at the edges; either triangle may hold them, the larger one counts."""
     out = np.zeros(len(edges))
     for k, matrix in enumerate(matrices):
-        in_class = np.flatnonzero(edges.class_index == k)
-        entries = matrix.tocoo()
-        rows, columns = entries.row.astype(np.int64), entries.col.astype(np.int64)
-        p = matrix.shape[0]
-        keys = np.minimum(rows, columns) * p + np.maximum(rows, columns)
-        order = np.lexsort((entries.data, keys))  # of two entries for a pair the larger, sorted last, is used
-        keys, values = keys[order], entries.data[order]
-        wanted = edges.first[in_class] * p + edges.second[in_class]
-        index = np.searchsorted(keys, wanted, side="right") - 1
-        is_stored = (index >= 0) & (keys[index] == wanted) if len(keys) else np.zeros(len(in_class), dtype=bool)
-        out[in_class[is_stored]] = values[index[is_stored]]
+        in_class, entries = edges.class_index == k, sparse.csr_array(matrix, dtype=np.float64)
+        out[in_class] = entries.maximum(entries.T.tocsr())[edges.first[in_class], edges.second[in_class]]
     return out
 
 

@@ -10,12 +10,12 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from jointglasso._files import atomic_write, write_columns
 from jointglasso._optional import require
@@ -23,6 +23,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import listed
 from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
+from jointglasso.networks.edge_list import as_objects
 from jointglasso.networks.layout import common_layout
 from jointglasso.networks.tables import edge_columns
 
@@ -48,28 +49,6 @@ EDGE_TYPES = {
 NODE_TYPES = {"name": "string", "degree": "integer"}
 
 
-@dataclass(frozen=True)
-class GraphColumns:
-    """Edges (`first`, `second`: indices of nodes) of a graph, and columns of edge and node attributes."""
-
-    first: list[int]
-    second: list[int]
-    edges: dict[str, list[Any]]
-    nodes: dict[str, list[Any]]
-
-    def edge_rows(self) -> Iterator[tuple[int, int, dict[str, Any]]]:
-        """Both nodes and the attributes of each edge."""
-        names = list(self.edges)
-        for first, second, *values in zip(self.first, self.second, *self.edges.values(), strict=True):
-            yield first, second, dict(zip(names, values, strict=True))
-
-    def node_rows(self) -> Iterator[dict[str, Any]]:
-        """Attributes of each node, in order."""
-        names = list(self.nodes)
-        for values in zip(*self.nodes.values(), strict=True):
-            yield dict(zip(names, values, strict=True))
-
-
 def chosen_rows(networks: JointNetworks, class_name: str | None) -> IntArray:
     """Rows of the edge list of one class, or all of them."""
     if class_name is None:
@@ -89,63 +68,57 @@ def places(networks: JointNetworks) -> FloatArray:
     return _SPACING * common_layout(networks.precision, networks.edge_list.readable_strength(_SHAPING))
 
 
-def graph_columns(networks: JointNetworks, class_name: str | None = None) -> GraphColumns:
-    """Columns of the graph of one class, or of all classes with an edge for each pair and class.
+def graph_tables(networks: JointNetworks, class_name: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables of the nodes and of the edges of one class, or of all classes with an edge for each pair and class.
 
-    Unknown stabilities are omitted, since most formats lack missing values. `degree` counts distinct neighbours: a pair
-    with edges in three classes counts once. `weight` is the absolute partial correlation, which graph packages use as
-    edge weight.
+    Edges are between the nodes `position1` and `position2`. Unknown stabilities are omitted, since most formats lack
+    missing values. `degree` counts distinct neighbours: a pair with edges in three classes counts once. `weight` is the
+    absolute partial correlation, which graph packages use as edge weight.
     """
-    rows = chosen_rows(networks, class_name)
-    edges = networks.edge_list
+    rows, edges = chosen_rows(networks, class_name), networks.edge_list
     columns = {**edge_columns(networks), "weight": np.abs(edges.partial_correlation)}
-    wanted = [name for name in EDGE_TYPES if name in columns and (name != "stability" or networks.has_stability)]
+    attributes = [name for name in EDGE_TYPES if name in columns and (name != "stability" or networks.has_stability)]
     pairs = np.unique(edges.pair[rows], return_index=True)[1]
     ends = np.concatenate([edges.first[rows][pairs], edges.second[rows][pairs]])
-    return GraphColumns(
-        first=edges.first[rows].tolist(),
-        second=edges.second[rows].tolist(),
-        edges={name: columns[name][rows].tolist() for name in wanted},
-        nodes={
-            "name": list(networks.variable_names),
-            "degree": np.bincount(ends, minlength=networks.n_variables).tolist(),
-        },
+    degree = np.bincount(ends, minlength=networks.n_variables)
+    positions = {"position1": edges.first[rows], "position2": edges.second[rows]}
+    return (
+        pd.DataFrame({"name": as_objects(networks.variable_names), "degree": degree}),
+        pd.DataFrame({**positions, **{name: columns[name][rows] for name in attributes}}),
     )
+
+
+def edge_rows(edges: pd.DataFrame) -> list[tuple[int, int, dict[str, Any]]]:
+    """Both nodes and the attributes of each edge."""
+    return [(row.pop("position1"), row.pop("position2"), row) for row in edges.to_dict("records")]
 
 
 def graphs(networks: JointNetworks, class_name: str | None, multigraph: bool, make: Callable[..., Any]) -> Any:
     """One multigraph of all classes, a dict with a graph per class, or the graph of one class, created by `make`."""
     if multigraph:
-        return make(graph_columns(networks, class_name), None)
+        return make(*graph_tables(networks, class_name), None)
     names = networks.class_names if class_name is None else [class_name]
-    graphs = {name: make(graph_columns(networks, name), name) for name in names}
+    graphs = {name: make(*graph_tables(networks, name), name) for name in names}
     return graphs if class_name is None else graphs[class_name]
 
 
-def as_networkx(columns: GraphColumns, class_name: str | None) -> Any:
+def as_networkx(nodes: pd.DataFrame, edges: pd.DataFrame, class_name: str | None) -> Any:
     """Graph of networkx of one class, or multigraph of all classes."""
     networkx = require("networkx", "networks")
     graph = networkx.MultiGraph() if class_name is None else networkx.Graph(**{"class": class_name})
-    names = columns.nodes["name"]
-    nodes: list[Any] = names if len(set(names)) == len(names) else list(range(len(names)))
-    graph.add_nodes_from((nodes[i], {**values, "position": i}) for i, values in enumerate(columns.node_rows()))
-    rows = ((nodes[first], nodes[second], values) for first, second, values in columns.edge_rows())
-    if class_name is None:
-        graph.add_edges_from((first, second, values["class"], values) for first, second, values in rows)
-    else:
-        graph.add_edges_from(rows)
+    keys = nodes["name"] if nodes["name"].is_unique else nodes.index
+    attributes = nodes.assign(position=nodes.index).to_dict("records")
+    graph.add_nodes_from(zip(keys, attributes, strict=True))
+    for first, second, values in edge_rows(edges):
+        key = {"key": values["class"]} if class_name is None else {}
+        graph.add_edge(keys[first], keys[second], **key, **values)
     return graph
 
 
-def as_igraph(columns: GraphColumns, class_name: str | None) -> Any:
+def as_igraph(nodes: pd.DataFrame, edges: pd.DataFrame, class_name: str | None) -> Any:
     """Graph of igraph."""
     igraph = require("igraph", "networks")
-    return igraph.Graph(
-        n=len(columns.nodes["name"]),
-        edges=list(zip(columns.first, columns.second, strict=True)),
-        vertex_attrs=columns.nodes,
-        edge_attrs=columns.edges,
-    )
+    return igraph.Graph.DataFrame(edges, directed=False, vertices=nodes, use_vids=True)
 
 
 def export(
@@ -210,19 +183,18 @@ def write_graphml(networks: JointNetworks, file: IO[bytes], title: str, class_na
                 f"{what} {name!r} holds a character that GraphML cannot: rename it or export as CX2 (.cx2).", "format"
             )
     networkx = require("networkx", "networks")
-    columns = graph_columns(networks, class_name)
+    nodes, edges = graph_tables(networks, class_name)
     graph = networkx.MultiGraph(name=title)
-    graph.add_nodes_from(enumerate(columns.node_rows()))
-    graph.add_edges_from(columns.edge_rows())
+    graph.add_nodes_from(enumerate(nodes.to_dict("records")))
+    graph.add_edges_from(edge_rows(edges))
     networkx.write_graphml_xml(graph, file, encoding="utf-8", edge_id_from_attribute=None)
 
 
 def _table(networks: JointNetworks, class_name: str | None) -> dict[str, Any]:
     """Columns of the edge table, and the positions of both ends, which distinguish variables of one name."""
-    rows = chosen_rows(networks, class_name)
-    columns = {name: column[rows] for name, column in edge_columns(networks).items()}
-    edges = networks.edge_list
-    return {**columns, "position1": edges.first[rows], "position2": edges.second[rows]}
+    rows, edges = chosen_rows(networks, class_name), networks.edge_list
+    columns = {**edge_columns(networks), "position1": edges.first, "position2": edges.second}
+    return {name: column[rows] for name, column in columns.items()}
 
 
 def write_csv(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
@@ -253,20 +225,20 @@ POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
 
 def write_cx2(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
     """Write CX2 version 2.0: descriptor, counts, declarations, the aspects, and the status at the end."""
-    columns = graph_columns(networks, class_name)
+    nodes, edges = graph_tables(networks, class_name)
     position = places(networks).round(1).tolist()
     aspects: dict[str, list[Any]] = {
-        "attributeDeclarations": [_declarations(columns)],
+        "attributeDeclarations": [_declarations(edges)],
         "networkAttributes": [{"name": title, "description": _DESCRIPTION, "classes": list(networks.class_names)}],
         "nodes": [
             {"id": i, "x": position[i][0], "y": position[i][1], "v": values}
-            for i, values in enumerate(columns.node_rows())
+            for i, values in enumerate(nodes.to_dict("records"))
         ],
         "edges": [
             {"id": i, "s": first, "t": second, "v": values}
-            for i, (first, second, values) in enumerate(columns.edge_rows())
+            for i, (first, second, values) in enumerate(edge_rows(edges))
         ],
-        "visualProperties": [_style(columns)],
+        "visualProperties": [_style(edges["weight"].max() if len(edges) else 1.0, int(nodes["degree"].max()) or 1)],
         "visualEditorProperties": [{"properties": {"nodeSizeLocked": True, "arrowColorMatchesEdge": True}}],
     }
     present = {name: elements for name, elements in aspects.items() if elements}
@@ -279,10 +251,8 @@ def write_cx2(networks: JointNetworks, file: IO[bytes], title: str, class_name: 
     file.write(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8"))
 
 
-def _style(columns: GraphColumns) -> dict[str, Any]:
+def _style(strongest: float, max_degree: int) -> dict[str, Any]:
     """Style: names on nodes, edges coloured by sign, width by strength."""
-    strongest = max(columns.edges["weight"], default=1.0)
-    max_degree = max(columns.nodes["degree"], default=1) or 1
     return {
         "default": {
             "network": {"NETWORK_BACKGROUND_COLOR": "#FFFFFF"},
@@ -327,10 +297,10 @@ def _range(low: tuple[float, Any], high: tuple[float, Any]) -> dict[str, Any]:
 _DESCRIPTION = "Joint graphical lasso: one edge per pair of variables and class with a non-zero precision"
 
 
-def _declarations(columns: GraphColumns) -> dict[str, Any]:
+def _declarations(edges: pd.DataFrame) -> dict[str, Any]:
     network = {"name": "string", "description": "string", "classes": "list_of_string"}
-    edges = {name: EDGE_TYPES[name] for name in columns.edges}
-    kinds = {"networkAttributes": network, "nodes": NODE_TYPES, "edges": edges}
+    types = {name: EDGE_TYPES[name] for name in edges.columns[2:]}
+    kinds = {"networkAttributes": network, "nodes": NODE_TYPES, "edges": types}
     return {what: {name: {"d": kind} for name, kind in types.items()} for what, types in kinds.items()}
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
 from jointglasso._cached_property import cached_property
@@ -17,12 +18,7 @@ from jointglasso.data.naming import distinct_class_names, names_of_all
 from jointglasso.networks import clusters, differences as changes, export as files, tables
 from jointglasso.networks.communities import find_communities
 from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from jointglasso.solution import EdgeClusters, Solution
-
+from jointglasso.solution import EdgeClusters, Solution
 
 #: Errors of this module are about one argument.
 wrong = partial(InputError, parameter="precision")
@@ -344,8 +340,6 @@ class JointNetworks:
         Modularity of the graph weighted by sums of |partial correlation| over the classes, maximised by the Leiden
         method where igraph is installed, else by the Louvain method of networkx; the result is deterministic.
         """
-        import pandas as pd
-
         index = pd.Index(self.variable_names, name="variable", dtype=object)
         return pd.Series(find_communities(self, resolution), index=index, name="community")
 

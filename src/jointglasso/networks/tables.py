@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
 from jointglasso._optional import require
@@ -19,8 +20,6 @@ from jointglasso.networks.communities import node_groups
 from jointglasso.networks.edge_list import KINDS, as_objects
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from jointglasso.networks.joint import JointNetworks
 
 
@@ -54,8 +53,6 @@ def edges(networks: JointNetworks) -> pd.DataFrame:
         fused penalty also `same_in`, the classes in the cluster of equal value of the edge, and `same_certified`,
         whether that cluster is certified.
     """
-    import pandas as pd
-
     return pd.DataFrame(edge_columns(networks))
 
 
@@ -65,8 +62,6 @@ _MAX_DENSE = 5000
 
 def degrees(networks: JointNetworks) -> pd.DataFrame:
     """Degrees of the variables: one row per variable, one column per class."""
-    import pandas as pd
-
     index = pd.Index(networks.variable_names, name="variable", dtype=object)
     table = pd.DataFrame(networks.degree_table, index=index, columns=list(networks.class_names))
     if networks.absent is None:
@@ -80,8 +75,6 @@ def predictability(networks: JointNetworks) -> pd.DataFrame:
     Sigma is the inverse of the matrix whose edges are shown, so that a variable without edges has 0. One row per
     variable, one column per class; missing where a matrix is not positive definite.
     """
-    import pandas as pd
-
     index = pd.Index(networks.variable_names, name="variable", dtype=object)
     columns = np.column_stack([explained_variance(Theta) for Theta in networks.precision])
     table = pd.DataFrame(columns, index=index, columns=list(networks.class_names))
@@ -140,8 +133,6 @@ def partial_correlations(networks: JointNetworks, class_name: str | None = None)
     a  1.0  0.4
     b  0.4  1.0
     """
-    import pandas as pd
-
     require_dense("A table of partial correlations", networks.n_variables)
     names = networks.class_names if class_name is None else [str(class_name)]
     frames = {}
@@ -243,8 +234,6 @@ def compare(networks: JointNetworks) -> pd.DataFrame:
         also the number of common edges of equal value (`same`), of edges in either of different value
         (`different`), and of the certified ones among these (`same_certified`, `different_certified`).
     """
-    import pandas as pd
-
     common, flips, size = overlaps(networks)
     index = _jaccard(common, size)
     pairs = list(combinations(range(networks.n_classes), 2))
@@ -267,8 +256,6 @@ def compare(networks: JointNetworks) -> pd.DataFrame:
 
 def jaccard(networks: JointNetworks) -> pd.DataFrame:
     """Jaccard index of the edge sets of all pairs of classes, as a symmetric table."""
-    import pandas as pd
-
     names = list(networks.class_names)
     common, _, size = overlaps(networks)
     return pd.DataFrame(_jaccard(common, size), index=names, columns=names)
@@ -303,8 +290,6 @@ def centrality(networks: JointNetworks, groups: Any = None) -> pd.DataFrame:
     1        b   all       2       0.6                 0.2          1.0
     2        c   all       1       0.2                -0.2          0.0
     """
-    import pandas as pd
-
     p, K = networks.n_variables, networks.n_classes
     edges, grouping = networks.edge_list, node_groups(networks, groups)
     first, second, value = edges.first, edges.second, edges.partial_correlation

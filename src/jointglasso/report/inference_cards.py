@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from jointglasso._wording import count
 from jointglasso.inference import Inference, NetworkBootstrap
+from jointglasso.inference.result import SE_WORDS
 from jointglasso.networks import JointNetworks
 from jointglasso.report.wording import Card
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Maximum number of rows of a table.
 MAX_ROWS = 200
@@ -25,13 +24,6 @@ MAX_CHARTS, MAX_MATRIX = 6, 40
 
 #: False discovery rate of the edges and differences listed, unless one is given.
 RATE = 0.1
-
-_SE_WORDS = {
-    "moderated": "estimated from the influence of single samples, moderated across pairs",
-    "gaussian": "those of Gaussian data",
-    "by subject": "estimated from the influence of subjects, moderated across pairs",
-    "resampled": "from bootstrap resamples",
-}
 
 
 def significance_badge(networks: JointNetworks, fdr: float) -> dict[str, Any]:
@@ -52,7 +44,7 @@ def significance_facts(result: Inference, networks: JointNetworks, fdr: float) -
         "Samples used": (sizes, "Less the covariates regressed out." if result.covariates else ""),
         "Association": (result.association, ""),
         "Missing values": (result.missing, ""),
-        "Standard errors": (result.se, _SE_WORDS[result.se]),
+        "Standard errors": (result.se, SE_WORDS[result.se].capitalize() + "."),
     }
     if result.covariates:
         named["Covariates"] = (", ".join(result.covariates), "Regressed out within classes.")

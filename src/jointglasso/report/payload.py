@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jointglasso.data.checks import InputError
+from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.clusters import compared_pairs
 from jointglasso.networks.communities import node_groups
@@ -34,10 +35,7 @@ from jointglasso.report.wording import (
     verdict,
 )
 from jointglasso.selection import EdgeStability
-
-if TYPE_CHECKING:
-    from jointglasso.inference import Inference, NetworkBootstrap
-    from jointglasso.solution import Solution
+from jointglasso.solution import Solution
 
 #: Distance of neighbouring variables in units of the stored coordinates, which are integers to keep the file small.
 _GRID = 50

@@ -6,7 +6,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,7 @@ from jointglasso.data.checks import InputTypeError
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.clusters import compared_pairs, pattern_words, summary_of_edge_clusters
 from jointglasso.selection import SelectionResult
-
-if TYPE_CHECKING:
-    from jointglasso.solution import Certificate, Solution
-
+from jointglasso.solution import Certificate, Solution
 
 #: Section of the report: a title with rows of term, value and note, paragraphs, charts or a table.
 Card = dict[str, Any]
