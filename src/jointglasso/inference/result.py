@@ -26,7 +26,7 @@ from jointglasso.solution import Solution
 _OF_WHAT = {
     "nonparanormal": " of normal scores",
     "pearson": "",
-    "mixed": " of the latent Gaussian variables of ordinal data",
+    "mixed": " of the latent Gaussian variables of ordinal data (polychoric, polyserial)",
     "spearman": " from Spearman's rank correlations",
 }
 
@@ -309,9 +309,9 @@ class Inference(ReprMixin):
         adjusted = f", adjusted for {', '.join(self.covariates)} within classes," if self.covariates else ""
         lasso = "joint graphical lasso (group penalty, lambda = sqrt(max(log p, 2 log(p / 5)) / n))"
         return (
-            f"Partial correlations{_OF_WHAT[self.association]} between {len(self.variable_names)} variables in {classes}"
-            f"{missing_words}{adjusted} were estimated by desparsified maximum likelihood on the support of a {lasso}, "
-            f"with standard errors {SE_WORDS[self.se]}{between if self.n_classes > 1 else ''}, and "
+            f"Partial correlations{_OF_WHAT[self.association]} between {len(self.variable_names)} variables in "
+            f"{classes}{missing_words}{adjusted} were estimated by desparsified maximum likelihood on the support of a "
+            f"{lasso}, with standard errors {SE_WORDS[self.se]}{between if self.n_classes > 1 else ''}, and "
             f"false discovery rates by Benjamini and Hochberg's procedure (threshold {fdr:g}; jointglasso "
             f"{__version__}). Significant at this rate were {self._counted(fdr)}."
         )

@@ -133,8 +133,13 @@ def lookup(matrices: Sequence[Any], edges: EdgeList) -> FloatArray:
     out = np.zeros(len(edges))
     for k, matrix in enumerate(matrices):
         in_class, entries = edges.class_index == k, sparse.csr_array(matrix, dtype=np.float64)
-        out[in_class] = entries.maximum(entries.T.tocsr())[edges.first[in_class], edges.second[in_class]]
+        out[in_class] = values_at(entries.maximum(entries.T.tocsr()), edges.first[in_class], edges.second[in_class])
     return out
+
+
+def values_at(matrix: Any, rows: IntArray, columns: IntArray) -> FloatArray:
+    """Entries of a sparse matrix, 0 where not stored."""
+    return np.asarray(matrix[rows, columns]) if len(rows) else np.zeros(0)  # scipy returns no array of no entries
 
 
 def upper_entries(Theta: Any) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:

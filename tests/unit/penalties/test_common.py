@@ -217,6 +217,11 @@ def test_screening_is_exact_and_screens():
     assert sum(jgl.solve(S, 0.99 * top, 0.99 * top, penalty="common").n_edges) > 0
 
 
+def test_without_edges_the_parts_have_none():
+    solution = jgl.solve([np.eye(3) + 0.1] * 2, 0.9, 0.1, penalty="common")
+    assert jgl.JointNetworks.shared_and_specific(solution).n_edges == [0, 0, 0]
+
+
 def test_shared_and_specific_networks_add_up_to_those_of_the_classes():
     S = problem_of(8, 4, seed=5)
     scale = np.abs(S[:, ~np.eye(8, dtype=bool)]).max()
