@@ -145,10 +145,18 @@ def solve_big_task(item: Task, shared: TaskContext, progress: TaskProgress) -> T
 
 
 def rebuild_big(outcome: TaskResult, item: Task, shared: TaskContext) -> CachedBigBlocks:
-    """Rebuild a solved large group, with the inverse of its Theta as W."""
+    """Rebuild a solved large group, with the inverse of its Theta as W; if its gap is too large, with W of new sweeps.
+
+    In single precision the inverse of a badly conditioned Theta need not be definite.
+    """
     group = BigGroup.build(shared.problem.source, item.blocks, shared.problem.weights)
     task = _task(replace(item, saved=None, start=outcome.nonzeros), shared, group, lambda *news: False)
-    return CachedBigBlocks.of(at_inverse(task, support_of(group, outcome.nonzeros)), item, shared)
+    theta = support_of(group, outcome.nonzeros)
+    point = at_inverse(task, theta)
+    if point.gap > max(float(outcome.gap[0]), task.limit(point.objective)):
+        swept = replace(solve_big(task)[0], theta_support=theta)
+        point = min(point, swept, key=lambda candidate: candidate.gap)
+    return CachedBigBlocks.of(point, item, shared)
 
 
 def _task(item: Task, shared: TaskContext, group: BigGroup, progress: TaskProgress) -> BigTask:
