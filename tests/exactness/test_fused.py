@@ -12,7 +12,8 @@ import jointglasso as jgl
 from jointglasso import config
 from jointglasso.blocks import build_system
 from jointglasso.duality import bound_groups, certified_edges
-from jointglasso.penalties import make_penalty
+from jointglasso.kernels.pair_types import Entries
+from jointglasso.penalties import UNIFORM, make_penalty
 from jointglasso.problem import make_problem
 from jointglasso.screening import Partition
 
@@ -314,3 +315,23 @@ def test_a_group_makes_no_claim_about_classes_of_another_task(monkeypatch, batch
     np.testing.assert_allclose(exact[0][pairs], exact[1][pairs], atol=1e-6)
     solved = jgl.solve(S, 0.15, 0.05, tol=1e-9, **options)
     assert solved.edge_clusters.proved.any()
+
+
+def test_a_zero_of_the_laplacian_is_proved_where_neighbours_cannot_make_it_another():
+    """Class 0 is zero if |u_0 + 2 lambda2 sum_l g_0l theta_l| is below lambda1, whatever theta_l within its radius."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        lambda1, lambda2 = rng.uniform(0.1, 2.0, 2)
+        graph = np.triu(rng.uniform(0.2, 2.0, (3, 3)), 1)
+        penalty = make_penalty("laplacian", lambda1, lambda2, graph + graph.T, ("a", "b", "c"))
+        theta, radius = np.array([0.0, *rng.normal(size=2)]), np.array([0.0, *rng.uniform(0.0, 0.3, 2)])
+        pull, slack = 2.0 * lambda2 * (graph + graph.T)[0], rng.uniform(0.0, 0.3)
+        for share, expected in ((0.999, True), (1.001, False)):
+            sign = rng.choice([-1.0, 1.0])
+            at_zero = sign * max(0.0, share * lambda1 - slack - pull @ radius)
+            if share * lambda1 < slack + pull @ radius:
+                continue
+            u = np.array([at_zero - pull @ theta, 0.0, 0.0])
+            u_radius = np.array([slack, 0.0, 0.0])
+            entries = Entries(np.array([0, 3]), np.arange(3), UNIFORM, 3)
+            assert penalty.certified_zeros(theta, u, u_radius, radius, entries)[0] == expected
