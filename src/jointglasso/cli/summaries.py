@@ -126,14 +126,15 @@ def tested_differences(data: Data) -> tuple[Inference | None, str]:
     Pearson's correlations are tested on normal scores: with them heavy tails make differences where there are none.
     """
     import jointglasso as jgl
+    from jointglasso.data.kinds import LATENT
     from jointglasso.data.windows import DependentSamplesWarning
 
     samples, association = data.samples, data.preparation["association"]
     missing = data.preparation.get("missing", "refuse")
     if samples.n_classes < 2:
         return None, "there is one class"
-    resampled = association in ("spearman", "mixed") or missing == "pairwise"
-    most = MOST_MIXED if association == "mixed" else MOST_RESAMPLED if resampled else MOST
+    resampled = association in ("spearman", *LATENT) or missing == "pairwise"
+    most = MOST_MIXED if association in LATENT else MOST_RESAMPLED if resampled else MOST
     if samples.sample_fraction != 1.0:
         return None, "the windows share samples"
     if samples.absent is not None:

@@ -12,6 +12,7 @@ from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.data.checks import InputError
+from jointglasso.data.kinds import LATENT
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples
@@ -96,10 +97,10 @@ def adjusted(X: FloatArray, table: Any, class_name: str, association: str) -> tu
     For rank associations the normal scores are adjusted, in units of the data: a regression of skewed values is
     sensitive to outliers. Variables that are constant, or that the covariates determine, become constant.
     """
-    if association == "mixed":
+    if association in LATENT:
         raise InputError(
-            f"{argument('covariates')} does not go with {argument('association', 'mixed')}, whose answers are "
-            "categories: leave one out.",
+            f"{argument('covariates')} does not go with {argument('association', association)}, since categories and "
+            "zeros have no residuals: leave one out.",
             "association",
         )
     location, variance = _moments(X)

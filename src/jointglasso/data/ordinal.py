@@ -24,7 +24,7 @@ CATEGORIES = 10
 LARGEST = 0.999
 
 #: Finite stand-in for an infinite threshold, so that products with it are finite.
-_INFINITY = 30.0
+INFINITY = 30.0
 
 #: Gauss-Legendre nodes and weights: errors below 1e-10 up to a correlation of 0.98, 1e-8 beyond.
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -91,7 +91,7 @@ class Answers:
 
     def padded(self, width: int) -> FloatArray:
         """Upper thresholds (width,) of the categories, padded with infinity."""
-        return np.concatenate([self.thresholds, np.full(width - len(self.thresholds), _INFINITY)])
+        return np.concatenate([self.thresholds, np.full(width - len(self.thresholds), INFINITY)])
 
 
 def polychoric(one: Answers, others: list[Answers], width: int, start: FloatArray) -> FloatArray:
@@ -111,12 +111,12 @@ def polychoric(one: Answers, others: list[Answers], width: int, start: FloatArra
         derivative = _cells(density)
         return (N * derivative / probability).sum(axis=(1, 2)), total * (derivative**2 / probability).sum(axis=(1, 2))
 
-    return _maximise(score_and_information, start)
+    return root_of_score(score_and_information, start)
 
 
 def polyserial(one: Answers, Z: FloatArray, start: FloatArray) -> FloatArray:
     """Correlations of an ordinal variable with standard Gaussian ones (n, m); NaN where missing."""
-    ends = np.concatenate([[-_INFINITY], one.thresholds, [_INFINITY]])
+    ends = np.concatenate([[-INFINITY], one.thresholds, [INFINITY]])
     both = (one.place >= 0)[:, None] & ~np.isnan(Z)
     z = np.where(both, Z, 0.0)
     low, high = ends[np.maximum(one.place, 0)][:, None], ends[np.maximum(one.place, 0) + 1][:, None]
@@ -131,7 +131,7 @@ def polyserial(one: Answers, Z: FloatArray, start: FloatArray) -> FloatArray:
         score = np.where(both, derivative / np.maximum(probability, 1e-300), 0.0)
         return score.sum(axis=0), (score**2).sum(axis=0)
 
-    return _maximise(score_and_information, start)
+    return root_of_score(score_and_information, start)
 
 
 def bivariate(a: FloatArray, b: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -149,9 +149,14 @@ def bivariate(a: FloatArray, b: FloatArray, r: FloatArray) -> tuple[FloatArray, 
         probability = probability + node_weight * half_angle / (2.0 * np.pi) * np.exp(
             -0.5 * (squares - product * sine) / (1.0 - sine**2)
         )
+    return bivariate_density(a, b, r), probability
+
+
+def bivariate_density(a: FloatArray, b: FloatArray, r: FloatArray) -> FloatArray:
+    """Bivariate standard normal density at (a, b) with correlation r."""
     residual_variance = 1.0 - r**2
-    density = np.exp(-0.5 * (squares - product * r) / residual_variance) / (2.0 * np.pi * np.sqrt(residual_variance))
-    return density, probability
+    density: FloatArray = np.exp(-0.5 * (a**2 + b**2 - 2.0 * a * b * r) / residual_variance)
+    return density / (2.0 * np.pi * np.sqrt(residual_variance))
 
 
 def _cells(below: FloatArray) -> FloatArray:
@@ -164,7 +169,7 @@ def _density(x: FloatArray) -> FloatArray:
     return density
 
 
-def _maximise(
+def root_of_score(
     score_and_information: Callable[[FloatArray], tuple[FloatArray, FloatArray]], start: FloatArray
 ) -> FloatArray:
     """Roots r of the score functions by Fisher scoring, safeguarded by bisection."""

@@ -18,6 +18,7 @@ from jointglasso.data.checks import (
     require_sound_variance,
     require_varying,
 )
+from jointglasso.data.kinds import LATENT, VariableKinds
 from jointglasso.data.missing import (
     MISSING,
     effective_sizes,
@@ -25,7 +26,6 @@ from jointglasso.data.missing import (
     pairwise_correlation,
     semidefinite_correlation,
 )
-from jointglasso.data.ordinal import CATEGORIES, latent_correlation, ordinal_variables
 from jointglasso.data.ranks import NormalScores, latent_from_spearman, ranks
 from jointglasso.data.samples import Samples
 from jointglasso.data.source import CovarianceSource, DenseCovariance
@@ -33,7 +33,7 @@ from jointglasso.data.streamed import SCALES, SampleCovariance, stated_variance
 from jointglasso.data.windows import resized
 from jointglasso.errors import argument
 
-ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", "mixed")
+ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", *LATENT)
 CONSTANT = ("refuse", "isolate")
 
 
@@ -52,8 +52,8 @@ class PreparedSamples:
     association: str
     largest_change: FloatArray
     """(K,): largest change of a correlation by the projection to a positive semidefinite matrix; 0 without it."""
-    ordinal: BoolArray | None = None
-    """(p,): mask of the ordinal variables; None unless the association is "mixed"."""
+    kinds: VariableKinds
+    """Which variables are ordinal or zero-inflated."""
 
     def scores(self, k: int, X: FloatArray) -> FloatArray:
         """New samples of class k standardised by the margins of the samples behind the source."""
@@ -67,7 +67,7 @@ class PreparedSamples:
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks about the correlations for the report, in sentences."""
-        notes = [] if self.ordinal is None else [_ordinal_note(self.ordinal, self.samples.variable_names)]
+        notes = [*self.kinds.notes(self.association, self.samples)]
         for name, change in zip(self.samples.class_names, self.largest_change.tolist(), strict=True):
             if change > 0:
                 notes.append(
@@ -87,11 +87,12 @@ class Preparation:
         Scale of the matrices; with correlations one penalty applies to all variables alike.
     assume_centered : bool, default False
         Take the data as centred instead of subtracting the mean of each class.
-    association : {"pearson", "spearman", "nonparanormal", "mixed"}
+    association : {"pearson", "spearman", "nonparanormal", "mixed", "zero_inflated"}
         Pearson's correlation; ``2 sin(pi rho / 6)`` of Spearman's rho, made positive semidefinite where needed;
-        Pearson's correlation of winsorised normal scores; or polychoric and polyserial correlations of variables with
+        Pearson's correlation of winsorised normal scores; polychoric and polyserial correlations of variables with
         few whole numbers as values (questionnaires), beside normal scores of the others, made positive semidefinite
-        where needed (`jointglasso.data.ordinal`).
+        where needed (`jointglasso.data.ordinal`); or that with variables beside them that have zeros and no negative
+        values, Gaussian below a threshold (`jointglasso.data.zero_inflated`), with effective sample sizes.
     missing : {"refuse", "complete", "pairwise", "em"}
         Refuse missing values, drop incomplete samples, use for each pair the samples that have both values (the
         pairwise matrix is made positive semidefinite where needed), or use EM
@@ -105,7 +106,7 @@ class Preparation:
 
     Notes
     -----
-    Spearman, mixed and pairwise matrices are dense (p, p) and cost an eigendecomposition each if they must be
+    Spearman, latent and pairwise matrices are dense (p, p) and cost an eigendecomposition each if they must be
     projected. The others are computed in tiles from the samples.
     """
 
@@ -124,9 +125,10 @@ class Preparation:
         check_choice("missing", self.missing, MISSING)
         check_choice("constant", self.constant, CONSTANT)
         check_choice("variables", self.variables, VARIABLES)
-        if self.association == "mixed" and self.scale == "covariance":
+        if self.association in LATENT and self.scale == "covariance":
             raise InputError(
-                f"{argument('association', 'mixed')} is about correlations of latent variables: leave scale out.",
+                f"{argument('association', self.association)} is about correlations of latent variables: leave scale "
+                "out.",
                 "scale",
             )
         return self
@@ -161,12 +163,12 @@ class Preparation:
                 require_varying(mask, name, samples.variable_names)
         deviation = np.sqrt(stated_variance(variance, constant, samples.sizes))
         incomplete = any(np.isnan(X).any() for X in samples.matrices)
-        ordinal = ordinal_variables(samples) if self.association == "mixed" else None
-        if ordinal is not None:  # latent variables have mean 0 and variance 1
-            location, deviation = np.where(ordinal, 0.0, location), np.where(ordinal, 1.0, deviation)
+        kinds = VariableKinds.of(samples, self.association)
+        latent = kinds.latent  # with mean 0 and variance 1
+        location, deviation = np.where(latent, 0.0, location), np.where(latent, 1.0, deviation)
         source: DenseCovariance | SampleCovariance
-        if self.association in ("spearman", "mixed") or incomplete:
-            source, change = self._dense(samples, location, deviation, constant, ordinal)
+        if self.association in ("spearman", *LATENT) or incomplete:
+            source, change = self._dense(samples, location, deviation, constant, kinds)
         else:
             source, change = self._streamed(samples, deviation), np.zeros(samples.n_classes)
         source.absent = samples.absent
@@ -177,7 +179,7 @@ class Preparation:
             "scale": self.scale,
             "association": self.association,
             "largest_change": change,
-            "ordinal": ordinal,
+            "kinds": kinds,
         }
 
     def _streamed(self, samples: Samples, deviation: FloatArray) -> SampleCovariance:
@@ -194,16 +196,13 @@ class Preparation:
         location: FloatArray,
         deviation: FloatArray,
         constant: BoolArray,
-        ordinal: BoolArray | None,
+        kinds: VariableKinds,
     ) -> tuple[DenseCovariance, FloatArray]:
         matrices, changes = [], []
         for k, X in enumerate(samples.matrices):
             Z = self._margins(X, location[k])
             R = pairwise_correlation(Z, samples.class_names[k], samples.variable_names)
-            if self.association == "spearman":
-                R = latent_from_spearman(R)
-            elif ordinal is not None:
-                R = latent_correlation(Z, X, ordinal, R)
+            R = latent_from_spearman(R) if self.association == "spearman" else kinds.correlation(Z, X, R)
             R[constant[k]] = R[:, constant[k]] = 0.0
             np.fill_diagonal(R, 1.0)
             R, change = semidefinite_correlation(R)
@@ -213,7 +212,7 @@ class Preparation:
             matrices,
             class_names=samples.class_names,
             variable_names=samples.variable_names,
-            sample_sizes=effective_sizes(samples),
+            sample_sizes=kinds.effective_sizes(samples, effective_sizes(samples)),
         )
         return source, np.array(changes)
 
@@ -221,20 +220,10 @@ class Preparation:
         """Centred values, ranks or normal scores (n, p), whose correlations define the association."""
         if self.association == "pearson":
             return X - location
-        if self.association in ("nonparanormal", "mixed"):
+        if self.association in ("nonparanormal", *LATENT):
             return NormalScores(X).scores
         ranked = ranks(X)
         return ranked - np.nanmean(ranked, axis=0)
-
-
-def _ordinal_note(ordinal: BoolArray, variable_names: tuple[str, ...]) -> str:
-    which = np.flatnonzero(ordinal)
-    named = ", ".join(variable_names[i] for i in which[:5]) + (", ..." if len(which) > 5 else "")
-    return (
-        f"{len(which)} of {len(ordinal)} variables are taken as ordinal, since they have at most {CATEGORIES} distinct "
-        f"whole numbers as values{f' ({named})' if len(which) else ''}: correlations are those of the latent Gaussian "
-        "variables."
-    )
 
 
 def _moments(samples: Samples, assume_centered: bool) -> tuple[FloatArray, FloatArray, BoolArray]:

@@ -15,6 +15,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError, check_choice, known_arguments, labelled, readable_table
 from jointglasso.data.effects import without_covariates
+from jointglasso.data.kinds import LATENT
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
 from jointglasso.data.samples import ONE_CLASS, Samples, is_list_of_tables, stacked
@@ -185,9 +186,9 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
             density of their observed variables.
         """
         check_is_fitted(self)
-        if self.association == "mixed":
+        if self.association in LATENT:
             raise InputError(
-                f"{argument('association', 'mixed')} is about latent variables: samples of answers have no score.",
+                f"{argument('association', self.association)} is about latent variables: samples have no score.",
                 "association",
             )
         if self._has_covariates:

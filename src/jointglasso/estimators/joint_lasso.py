@@ -53,9 +53,10 @@ class JointGraphicalLasso(JointModel):
     missing : {"refuse", "complete", "pairwise", "em"}
         Refuse missing values, drop incomplete samples, use for each pair of variables the samples that have both (the
         pairwise matrix is projected to a positive semidefinite one where needed), or use EM.
-    association : {"pearson", "spearman", "nonparanormal", "mixed"}
+    association : {"pearson", "spearman", "nonparanormal", "mixed", "zero_inflated"}
         Correlation: Pearson's; ``2 sin(pi rho / 6)`` of Spearman's, projected where needed; of normal scores; or of the
-        latent Gaussian variables of ordinal data (polychoric, polyserial), projected where needed.
+        latent Gaussian variables of ordinal data (polychoric, polyserial), or of these and of data with many zeros,
+        projected where needed.
     constant : {"refuse", "isolate"}
         Refuse variables that are constant in a class, or isolate them there, with their mean variance over the
         other classes (1 if there is none).

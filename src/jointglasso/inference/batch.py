@@ -19,7 +19,7 @@ from jointglasso import config
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource, DenseCovariance
 from jointglasso.data.checks import InputError
-from jointglasso.data.ordinal import ordinal_variables
+from jointglasso.data.kinds import VariableKinds
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples
@@ -69,14 +69,14 @@ class Recomputed(Scores):
     def with_margins_removed(self) -> Recomputed:
         """The same with normal scores within each class for the variables that are not ordinal.
 
-        Rows can then be permuted between classes of different means, variances and margins.
+        Those of zero-inflated variables are moved to (0, 1), beside zeros that remain. Rows can then be permuted
+        between classes of different means, variances and margins.
         """
         if self.preparation.association == "pearson":
             parts = [(X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0) for X in self.parts]
         else:
-            mixed = self.preparation.association == "mixed"
-            ordinal = ordinal_variables(self.samples) if mixed else np.zeros(self.samples.n_variables, dtype=bool)
-            parts = [np.where(ordinal, X, NormalScores(X).scores) for X in self.parts]
+            kinds = VariableKinds.of(self.samples, self.preparation.association)
+            parts = [kinds.without_margins(X, NormalScores(X).scores) for X in self.parts]
         return Recomputed.of(self.samples.with_parts(parts), self.preparation)
 
     def correlations(self, parts: list[FloatArray]) -> list[FloatArray]:

@@ -14,6 +14,7 @@ from jointglasso._wording import count, listed
 from jointglasso.data import CovarianceSource, SampleCovariance
 from jointglasso.data.checks import InputError, check_choice
 from jointglasso.data.effects import by_class, complete_rows, without_effects
+from jointglasso.data.kinds import LATENT
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples, read_samples
@@ -23,7 +24,7 @@ from jointglasso.inference.batch import Estimator, Recomputed, Scores, original_
 from jointglasso.inference.support import class_weights
 from jointglasso.selection.em import imputed
 
-ASSOCIATIONS = ("nonparanormal", "pearson", "spearman", "mixed")
+ASSOCIATIONS = ("nonparanormal", "pearson", "spearman", *LATENT)
 
 MISSING = ("refuse", "complete", "pairwise", "em")
 
@@ -46,12 +47,13 @@ def check_combination(
     named = argument("association", association)
     em, covariate_option = argument("missing", "em"), argument("covariates")
     scores = argument("association", "nonparanormal")
-    if covariates is not None and association == "mixed":
+    if covariates is not None and association in LATENT:
         raise InputError(
-            f"{covariate_option} does not go with {named}, since categories have no residuals: take {scores}.",
+            f"{covariate_option} does not go with {named}, since categories and zeros have no residuals: take "
+            f"{scores}.",
             "association",
         )
-    if missing == "em" and association in ("mixed", "spearman") and not permutations:
+    if missing == "em" and association in ("spearman", *LATENT) and not permutations:
         raise InputError(
             f"{em} draws Gaussian values and does not go with {named}: take {argument('missing', 'pairwise')}, or "
             f"{scores} with {em}.",
@@ -63,7 +65,7 @@ def check_combination(
             f"{argument('missing', 'complete')}.",
             "missing",
         )
-    if se == "gaussian" and (groups is not None or association in ("mixed", "spearman") or missing == "pairwise"):
+    if se == "gaussian" and (groups is not None or association in ("spearman", *LATENT) or missing == "pairwise"):
         pairwise = argument("missing", missing) if missing == "pairwise" else named
         reason = pairwise if groups is None else argument("groups")
         raise InputError(
@@ -169,7 +171,7 @@ def read_inference_data(
     """
     check_combination(association, missing, groups=groups, covariates=covariates, permutations=permutations)
     samples = read_samples(X, y)
-    without_em = permutations or association in ("mixed", "spearman")
+    without_em = permutations or association in ("spearman", *LATENT)
     offered = [word for word in MISSING if word != "em" or not without_em]
     beside = [by_class("groups", groups, samples), by_class("covariates", covariates, samples)]
     samples, beside = complete_rows(samples, beside, missing, offered)
@@ -187,7 +189,7 @@ def read_inference_data(
     if groups is None:
         warn_if_dependent(samples)
     incomplete = any(np.isnan(X).any() for X in samples.matrices)
-    if association in ("mixed", "spearman") or (incomplete and missing == "pairwise"):
+    if association in ("spearman", *LATENT) or (incomplete and missing == "pairwise"):
         recomputed = Recomputed.of(samples, Preparation(association=association, missing=missing))
         data = _resampled(recomputed, sizes, beside[0])
     elif incomplete:
@@ -206,7 +208,7 @@ def read_inference_data(
 def _resampled(recomputed: Recomputed, sizes: FloatArray, subjects: list[Any] | None) -> InferenceData:
     """Correlations that no scores have, artificial scores that reproduce them, and their bootstrap deviations."""
     samples, preparation = recomputed.samples, recomputed.preparation
-    p, most = samples.n_variables, MOST_ORDINAL if preparation.association == "mixed" else MOST_RECOMPUTED
+    p, most = samples.n_variables, MOST_ORDINAL if preparation.association in LATENT else MOST_RECOMPUTED
     if p > most:
         raise InputError(
             f"Standard errors from resamples, as with {argument('association', preparation.association)} and "

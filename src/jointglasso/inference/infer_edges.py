@@ -9,6 +9,7 @@ from scipy import stats
 
 from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_choice, check_positive, known_arguments
+from jointglasso.data.kinds import LATENT
 from jointglasso.engine import solve
 from jointglasso.errors import argument, warn_caller
 from jointglasso.inference.data import COPIES, InferenceData, check_combination, read_inference_data
@@ -70,11 +71,11 @@ def infer(
         Samples in rows, as a NumPy array or a pandas, polars or pyarrow table.
     y : sequence of n labels, optional
         Class of each row; one class without it.
-    association : {"nonparanormal", "pearson", "spearman", "mixed"}
+    association : {"nonparanormal", "pearson", "spearman", "mixed", "zero_inflated"}
         Correlations of normal scores, valid for skewed and heavy-tailed margins at a cost of 4 % of the power on
         Gaussian data, or Pearson's, which are sensitive to outliers (reported in the notes). "mixed" is for ordinal
-        data such as questionnaires: polychoric and polyserial correlations of the latent Gaussian variables. Standard
-        errors of the last two come from resamples.
+        data such as questionnaires: polychoric and polyserial correlations of the latent Gaussian variables,
+        "zero_inflated" for data with many zeros as well. Standard errors of the last three come from resamples.
     se : {"moderated", "gaussian"}
         Standard errors estimated from the data, or those of Gaussian data, which are too small for heavy tails.
     groups : sequence of n labels, or dict by class, optional
@@ -216,7 +217,7 @@ def _notes(data: InferenceData) -> list[str]:
     return [
         *(_heavy_tails(data) if data.association == "pearson" and data.recomputed is None else ()),
         *(() if data.dilution is None else (_MISSING,)),
-        *(_low_information(data) if data.association == "mixed" else ()),
+        *(_low_information(data) if data.association in LATENT else ()),
     ]
 
 
@@ -238,8 +239,8 @@ def _heavy_tails(data: InferenceData) -> list[str]:
 def _low_information(data: InferenceData) -> list[str]:
     """Notes about classes whose ordinal data have a small effective sample size."""
     return [
-        f"Class {name!r}: {size:g} samples of answers in so few categories are worth {n_eff:.0f} of numbers: intervals "
-        f"hold, but tests find little below {ENOUGH} (two categories, worth 75: an eighth of the edges)."
+        f"Class {name!r}: {size:g} samples with so few categories, or so many zeros, are worth {n_eff:.0f} of numbers: "
+        f"intervals hold, but tests find little below {ENOUGH} (two categories, worth 75: an eighth of the edges)."
         for name, size, n_eff in zip(data.class_names, data.sizes, data.effective_sample_size, strict=True)
         if n_eff < min(ENOUGH, 0.5 * size)
     ]

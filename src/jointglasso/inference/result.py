@@ -27,6 +27,7 @@ _OF_WHAT = {
     "nonparanormal": " of normal scores",
     "pearson": "",
     "mixed": " of the latent Gaussian variables of ordinal data (polychoric, polyserial)",
+    "zero_inflated": " of the latent Gaussian variables of zero-inflated data (Kendall's tau)",
     "spearman": " from Spearman's rank correlations",
 }
 

@@ -16,6 +16,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError
+from jointglasso.data.kinds import LATENT
 from jointglasso.data.missing import effective_sizes
 from jointglasso.data.prepare import Preparation, PreparedSamples
 from jointglasso.data.ranks import NormalScores
@@ -34,7 +35,7 @@ def prepared(preparation: Preparation, samples: Samples) -> PreparedSamples:
     """Covariances of samples by `preparation`; with ``missing="em"`` and incomplete samples by EM."""
     if preparation.missing != "em" or not any(np.isnan(X).any() for X in samples.matrices):
         return preparation(samples)
-    if preparation.association in ("spearman", "mixed"):
+    if preparation.association in ("spearman", *LATENT):
         raise InputError(
             f"{argument('missing', 'em')} needs Gaussian scores: set {argument('association', 'nonparanormal')} "
             f"instead of {preparation.association!r}, or {argument('missing', 'pairwise')}.",
@@ -53,9 +54,7 @@ def prepared(preparation: Preparation, samples: Samples) -> PreparedSamples:
         sample_sizes=effective_sizes(samples),
     )
     source.absent = samples.absent
-    return PreparedSamples(
-        source, initial.samples, location, deviation, preparation.scale, preparation.association, initial.largest_change
-    )
+    return replace(initial, source=source, location=location, deviation=deviation, scale=preparation.scale)
 
 
 def imputed(preparation: Preparation, samples: Samples, copies: int) -> list[FloatArray]:

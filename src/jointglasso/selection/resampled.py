@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError
+from jointglasso.data.kinds import LATENT
 from jointglasso.data.missing import handle_missing
 from jointglasso.engine import SolveOptions
 from jointglasso.errors import argument
@@ -106,10 +107,11 @@ class CrossValidated(Evaluator):
 
     def __init__(self, data: SelectionData, folds: list[Part], options: SolveOptions) -> None:
         samples = data.require_samples("Cross-validation")
-        if data.preparation.association == "mixed":
+        association = data.preparation.association
+        if association in LATENT:
             raise InputError(
-                f"{argument('criterion', 'cv')} has no likelihood of ordinal samples "
-                f"({argument('association', 'mixed')}): use 'jbic'.",
+                f"{argument('criterion', 'cv')} has no likelihood of samples of latent variables "
+                f"({argument('association', association)}): use 'jbic'.",
                 "criterion",
             )
 
@@ -188,7 +190,7 @@ def can_hold_out(data: SelectionData) -> bool:
     return (
         samples is not None
         and samples.sample_fraction == 1.0
-        and data.preparation.association != "mixed"
+        and data.preparation.association not in LATENT
         and min(samples.sizes) >= MIN_SAMPLES
         and samples.n_variables <= MAX_VARIABLES
     )
