@@ -46,7 +46,7 @@ class VariableKinds:
         return zero_inflated_correlation(X, R, self.zero_inflated, self.ordinal)
 
     def without_margins(self, X: FloatArray, Z: FloatArray) -> FloatArray:
-        """Samples X of one class, or their normal scores Z, such that rows may be exchanged with those of other classes.
+        """Samples X of one class, or their normal scores Z, whose rows may be exchanged with those of other classes.
 
         Scores of zero-inflated variables are moved to (0, 1), beside zeros that remain.
         """
