@@ -41,10 +41,10 @@ def as_frame(table: Any) -> Any:
     return import_module("pandas").DataFrame(table) if isinstance(table, dict) else table
 
 
-def table_text(part: Any, max_rows: int = SHOWN) -> str:
-    """The first rows of a table as text."""
+def table_text(part: Any, max_rows: int = SHOWN, digits: int = 3) -> str:
+    """The first rows of a table as text, numbers with this many significant digits."""
     table = as_frame(part)
-    text: str = table.head(max_rows).to_string(index=False, float_format=lambda value: f"{value:.3g}")
+    text: str = table.head(max_rows).to_string(index=False, float_format=lambda value: f"{value:.{digits}g}")
     return f"{text}\n... {len(table) - max_rows:,} more" if len(table) > max_rows else text
 
 

@@ -44,12 +44,9 @@ def available_memory() -> float | None:
 
 
 def _free_of_system() -> float | None:
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024.0 * int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
+    known = _field("/proc/meminfo", "MemAvailable:")
+    if known is not None:
+        return 1024.0 * known
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
@@ -66,19 +63,17 @@ def _free_of_process() -> float | None:
     for limit, field in ((resource.RLIMIT_AS, "VmSize:"), (resource.RLIMIT_DATA, "VmData:")):
         allowed = resource.getrlimit(limit)[0]
         if allowed != resource.RLIM_INFINITY:
-            remaining.append(max(0.0, float(allowed - _process_bytes(field))))
+            remaining.append(max(0.0, float(allowed - 1024 * (_field("/proc/self/status", field) or 0))))
     return min(remaining, default=None)
 
 
-def _process_bytes(field: str) -> int:
-    """A field of ``/proc/self/status`` in bytes; 0 on systems other than Linux."""
+def _field(path: str | Path, name: str) -> int | None:
+    """Number behind a name in a file of the kernel; None where there is no such file or name."""
     try:
-        for line in Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith(field):
-                return 1024 * int(line.split()[1])
+        lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith(name)), None)
     except (OSError, ValueError, IndexError):
-        pass
-    return 0
+        return None
 
 
 def _free_of_container(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup") -> float | None:
@@ -117,15 +112,5 @@ def _free_of_group(folder: Path) -> float | None:
             taken = int((folder / used).read_text(encoding="ascii"))
         except (OSError, ValueError):
             continue
-        return max(0.0, float(int(allowed) - taken + _statistic(folder, droppable)))
+        return max(0.0, float(int(allowed) - taken + (_field(folder / "memory.stat", droppable) or 0)))
     return None
-
-
-def _statistic(folder: Path, name: str) -> int:
-    try:
-        for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines():
-            if line.startswith(name):
-                return int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    return 0

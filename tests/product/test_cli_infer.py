@@ -54,7 +54,6 @@ def test_infer_writes_tables_figures_and_a_report(table, tmp_path):
         "centrality.csv",
         "edges_again.csv",
         "report.html",
-        "README.txt",
     }
     assert names <= {path.name for path in out.iterdir()}
     assert {path.name for path in (out / "figures").iterdir()} == {

@@ -12,7 +12,7 @@ from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import prepare
 from jointglasso.cli.results import Contents, Result, write_result
 from jointglasso.cli.session import NOT_CONVERGED, OK, Command, Session
-from jointglasso.cli.solving import counting, noting, say_if_compiling
+from jointglasso.cli.solving import counting, noting
 from jointglasso.cli.summaries import tested_differences
 
 
@@ -41,9 +41,7 @@ def demo(session: Session, out: Path) -> int:
         table, processes = jgl.datasets.load_expression()
         how = {"scale": "correlation", "association": "pearson", "constant": "refuse", "missing": "refuse"}
         samples = Samples.from_labels(table.X, table.y, table.variable_names)
-        data = prepare(samples, {**how, "weights": "sqrt_sample_size"}, table.source)
-        session.say(data.describe())
-        say_if_compiling(session)
+        data = prepare(session, samples, {**how, "weights": "sqrt_sample_size"}, table.source)
         began = time.perf_counter()
         with counting(session, "choosing penalties by jbic") as show:
             selection = jgl.select(data.samples, callback=show, **data.preparation)

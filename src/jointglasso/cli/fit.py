@@ -12,22 +12,17 @@ from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import CRITERIA, data_options, folder_options, grid_options, score_options, solve_options
 from jointglasso.cli.results import Contents, Result, print_differences, significant_differences, write_result
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
-from jointglasso.cli.solving import arguments_of_solve, choose, counting, noting, progress_of_solve, workers_of
+from jointglasso.cli.solving import arguments_of_solve, bar_options, choose, counting, noting, workers_of
 from jointglasso.cli.summaries import (
     describe_steps,
-    edges_found,
     facts_of,
-    in_common,
     kinds_of_pairs,
-    proof,
+    networks_in_words,
     tested_differences,
 )
 
 if TYPE_CHECKING:
     from jointglasso import Solution
-
-#: Formats of --export.
-EXPORTS = ("graphml", "cx2", "parquet")
 
 
 @click.command(cls=Command)
@@ -42,24 +37,10 @@ EXPORTS = ("graphml", "cx2", "parquet")
 )
 @folder_options("the result", required=True)
 @click.option("--stability", type=click.IntRange(min=2), help="Number of random half-samples for stability selection.")
-@click.option(
-    "--differences",
-    is_flag=False,
-    flag_value="every two",
-    metavar="[A,B]",
-    help="List and draw the differences between classes A and B; of all pairs of classes without names.",
-)
+@click.option("--differences", is_flag=True, help="List and draw the differences between each two classes.")
 @click.option("--keep-partial", is_flag=True, help="On Ctrl-C write the current iterate with its duality gap.")
 @click.option("--prove", is_flag=True, help="Tighten the duality gap until every edge is certified present or absent.")
-@click.option("--export", "exports", multiple=True, type=click.Choice(EXPORTS), help="More formats of the networks.")
 @click.option("--figures/--no-figures", default=True, show_default=True, help="Draw figures.")
-@click.option(
-    "--figure-format",
-    type=click.Choice(["png", "svg", "pdf"]),
-    default="png",
-    show_default=True,
-    help="Format of the figures; svg and pdf are for papers.",
-)
 @click.option("--title", help="Heading of the report.")
 @solve_options
 @grid_options
@@ -79,11 +60,10 @@ def fit(session: Session, /, **options: Any) -> int:
     """
     _check(options)
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
-    names = ("exports", "figures", "title", "figure_format", "differences")
+    names = ("figures", "title", "differences")
     contents = Contents(**{name: options[name] for name in names}, over_time=options["time"] is not None)
     with target.building() as folder:  # before the solve, so that an unwritable folder fails early
-        data = read_data(options)
-        session.say(data.describe())
+        data = read_data(session, options)
         with workers_of(session, options) as executor:
             result = _solve(session, data, {**options, "executor": executor})
         with noting(session, lambda: "writing tables, figures and report"):
@@ -92,40 +72,36 @@ def fit(session: Session, /, **options: Any) -> int:
     if contents.over_time:
         session.answer(steps=result.networks.steps().to_dict("records"))
     if contents.differences:
-        print_differences(session, result, contents.pairs(result.networks))
+        print_differences(session, result)
     if result.interrupted:
         return INTERRUPTED
     return OK if result.solution.status else NOT_CONVERGED
 
 
-def print_result(
-    session: Session, result: Result, target: ResultFolder, *, explain: bool = True, extra_lines: Sequence[str] = ()
-) -> None:
+def print_result(session: Session, result: Result, target: ResultFolder, extra_lines: Sequence[str] = ()) -> None:
     """Print penalties, edges, stability, `extra_lines`, certificate and the path of the result."""
     solution, selection = result.solution, result.selection
-    if selection is not None and explain:
+    if selection is not None:
         explained = session.in_options(selection.explain())
         for note in result.data.notes:  # printed when the data were read
             explained = explained.replace(f"{note}\n", "")
-        session.say(f"\n{explained}\n\n{in_common(result.networks)}")
+        session.say(f"\n{explained}")
+        session.answer(
+            criterion=selection.criterion, score=selection.score, explanation=session.in_options(selection.explain())
+        )
     else:
-        chosen = "" if selection is None else f", chosen by {selection.criterion_name}"
-        penalties = "lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}".format(**solution.parameters)
-        session.say(f"Penalties: {penalties}{chosen}.\n{edges_found(result.networks)}")
+        session.say("Penalties: lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}.".format(**solution.parameters))
+    session.say(f"\n{networks_in_words(result.networks)}\n")
     if solution.low_rank is not None:
         session.say(f"Latent variables: {solution.low_rank.describe(solution.class_names)}.")
     if result.stability is not None:
         session.say(_describe_stability(result))
-    if solution.refit is not None and (selection is None or not explain):
+    if solution.refit is not None and selection is None:
         session.say(solution.refit.describe())
-    for text in filter(None, (significant_differences(result), *extra_lines, proof(solution))):
+    for text in filter(None, (significant_differences(result), *extra_lines, session.in_options(str(solution)))):
         session.say(text)
     session.say(f"Written to {target.requested}; open {target.requested / 'report.html'} in a browser.")
     session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
-    if selection is not None:
-        session.answer(
-            criterion=selection.criterion, score=selection.score, explanation=session.in_options(selection.explain())
-        )
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -185,7 +161,7 @@ def _solve_at(
     """Solve at given penalties, with a progress bar."""
     import jointglasso as jgl
 
-    with progress_of_solve(session) as progress:
+    with jgl.RichProgress(**bar_options(session)) as progress:
         return jgl.solve(
             data.source,
             penalties[0],

@@ -13,10 +13,10 @@ from jointglasso._display import table_text
 from jointglasso._files import atomic_text
 from jointglasso.cli.input_data import Data, covariates_of, prepare, read_labelled, samples_of
 from jointglasso.cli.options import data_options, folder_options, split
-from jointglasso.cli.results import can_draw, result_folder, write_explanation, write_parameters, write_table
+from jointglasso.cli.results import can_draw, result_folder, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
 from jointglasso.cli.shaping import shape
-from jointglasso.cli.solving import counting, noting, say_if_compiling
+from jointglasso.cli.solving import counting, noting
 from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
@@ -25,24 +25,6 @@ if TYPE_CHECKING:
 
 #: Rows of a table that are printed.
 SHOWN = 15
-
-#: Files of the result folder and their descriptions, for README.txt.
-_FILES = {
-    "edges.csv": "partial correlation of every pair in every class, with interval, p and q",
-    "differences.csv": "differences between each two classes, with interval, p and q",
-    "heterogeneity.csv": "test that a partial correlation is the same in all classes",
-    "common.csv": "test of a common effect over the classes",
-    "edges_found.csv": "the edges significant at the requested false discovery rate",
-    "differences_found.csv": "the differences significant at that rate",
-    "centrality.csv": "strength of each variable with bootstrap interval and mean rank",
-    "centrality_differences.csv": "differences of strength between each two classes, with interval, p and q",
-    "edges_again.csv": "bootstrap intervals of the edges and their selection frequencies",
-    "networks.graphml": "the networks of the significant edges, for Gephi, Cytoscape, igraph, networkx",
-    "report.html": "the networks of the significant edges, tables and tests, in any browser",
-    "method.txt": "description of the method, in sentences for a paper",
-    "figures": "intervals of the edges, volcano of the differences, matrix of q-values, centrality",
-    "parameters.json": "data, options and versions, for repeating the run",
-}
 
 
 @click.command(cls=Command)
@@ -79,9 +61,7 @@ def infer(session: Session, /, **options: Any) -> int:
 
     _check(options)
     with result_folder(session, options) as folder:
-        samples, data, arguments = _read(options)
-        session.say(data.describe())
-        say_if_compiling(session)
+        samples, data, arguments = _read(session, options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", jgl.InferenceWarning)  # printed with the notes of the result
             with noting(session, lambda: "estimating and testing"):
@@ -96,11 +76,11 @@ def infer(session: Session, /, **options: Any) -> int:
                     )  # fmt: skip
         if folder is not None:
             with noting(session, lambda: "writing tables, figures and report"):
-                _write(folder, result, bootstrap, options, data, session)
+                _write(session, folder, data, (result, bootstrap), options)
     return OK
 
 
-def _read(options: dict[str, Any]) -> tuple[Samples, Data, dict[str, Any]]:
+def _read(session: Session, options: dict[str, Any]) -> tuple[Samples, Data, dict[str, Any]]:
     """Samples, their description, and the arguments of `infer` with subjects and covariates."""
     groups = split([options["groups"] or ""])
     try:
@@ -117,7 +97,7 @@ def _read(options: dict[str, Any]) -> tuple[Samples, Data, dict[str, Any]]:
     arguments["covariates"] = covariates if covariates.shape[1] else None
     # `infer` reports constant variables, and EM is for `infer` alone.
     described = preparation | {"constant": "isolate"} | ({"missing": "pairwise"} if options["missing"] == "em" else {})
-    return samples, prepare(samples, described, "; ".join([table.source, *done]), options["file"]), arguments
+    return samples, prepare(session, samples, described, "; ".join([table.source, *done]), options["file"]), arguments
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -140,46 +120,30 @@ def _print_tables(session: Session, result: Inference, fdr: float, described: st
     """Print the first significant edges and differences, and the notes that are no part of the text `described`."""
     edges = result.edges(fdr=fdr)
     counts = {name: int((edges["class"] == name).sum()) for name in result.class_names}
-    session.say(
-        f"\nEdges significant at a false discovery rate of {fdr:g}: "
-        + ", ".join(f"{n} in {c}" for c, n in counts.items())
-    )
-    _show(session, edges)
+    by_class = ", ".join(f"{number} in {name}" for name, number in counts.items())
+    session.say(f"\nEdges significant at a false discovery rate of {fdr:g}: {by_class}")
+    session.say(table_text(edges, SHOWN) if len(edges) else "")
     session.answer(edges=counts, n_pairs=result.n_pairs, notes=result.notes, fdr=fdr)
     if result.n_classes > 1:
         differences = result.differences(fdr=fdr)
         session.say(f"\nDifferences between classes significant at that rate: {len(differences)}")
-        _show(session, differences)
+        session.say(table_text(differences, SHOWN) if len(differences) else "")
         session.answer(differences=len(differences))
     for note in result.notes:
         if note not in described:
             session.note(note)
 
 
-def _show(session: Session, table: Any) -> None:
-    if len(table):
-        session.say(table_text(table, SHOWN))
-
-
 def _write(
-    folder: Path,
-    result: Inference,
-    bootstrap: NetworkBootstrap | None,
-    options: dict[str, Any],
-    data: Data,
-    session: Session,
+    session: Session, folder: Path, data: Data, results: tuple[Inference, NetworkBootstrap | None], options: Any
 ) -> None:
     """Write tables, networks, report and figures into the result folder."""
     import jointglasso as jgl
 
-    fdr = options["fdr"]
-    tables = {"edges": result.edges(), "edges_found": result.edges(fdr=fdr), "common": result.pooled_effect()}
+    (result, bootstrap), fdr = results, options["fdr"]
+    tables = {"edges": result.edges(), "common": result.pooled_effect()}
     if result.n_classes > 1:
-        tables |= {
-            "differences": result.differences(),
-            "differences_found": result.differences(fdr=fdr),
-            "heterogeneity": result.heterogeneity(),
-        }
+        tables |= {"differences": result.differences(), "heterogeneity": result.heterogeneity()}
     if bootstrap is not None:
         tables |= {"centrality": bootstrap.centrality(), "edges_again": bootstrap.edges()}
         if result.n_classes > 1:
@@ -203,7 +167,6 @@ def _write(
     if options["figures"] and can_draw(session):
         _draw(folder / "figures", result, bootstrap, fdr)
     write_parameters(folder, session, data)
-    write_explanation(folder, session, [data.describe(), "", result.method(fdr), *result.notes], _FILES)
 
 
 def _draw(folder: Path, result: Inference, bootstrap: NetworkBootstrap | None, fdr: float) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jointglasso._wording import count
 from jointglasso.cli.options import assignments, read_arguments, split
+from jointglasso.cli.session import Session, say_if_compiling
 from jointglasso.cli.shaping import check_time, class_order, in_windows, one_class_each, rename, shape
 from jointglasso.errors import InputError
 
@@ -54,12 +55,12 @@ class Data:
         return " ".join([text, *self.notes])
 
 
-def read_data(options: dict[str, Any]) -> Data:
-    """Read the files and compute the covariances that the options ask for."""
+def read_data(session: Session, options: dict[str, Any]) -> Data:
+    """Read the files, compute the covariances that the options ask for, and describe the data."""
     table, preparation, fraction = read_labelled(options)
     samples, done = shape(samples_of(table, options), options, covariates_of(table, options))
     samples = replace(samples, sample_fraction=fraction)
-    return prepare(samples, preparation, "; ".join([table.source, *done]), options["file"])
+    return prepare(session, samples, preparation, "; ".join([table.source, *done]), options["file"])
 
 
 def read_labelled(
@@ -111,8 +112,10 @@ def covariates_of(table: LabelledTable, options: dict[str, Any]) -> pd.DataFrame
     return pd.DataFrame({name: table.annotations[name] for name in split(options["covariates"])})
 
 
-def prepare(samples: Samples, preparation: dict[str, Any], origin: str, files: Sequence[Path] = ()) -> Data:
-    """Covariances of samples, and the identification of the data."""
+def prepare(
+    session: Session, samples: Samples, preparation: dict[str, Any], origin: str, files: Sequence[Path] = ()
+) -> Data:
+    """Covariances of samples, and the identification of the data; prints the description of the data."""
     from jointglasso.data import fingerprint
     from jointglasso.data.prepare import Preparation
     from jointglasso.selection.em import prepared
@@ -128,7 +131,10 @@ def prepare(samples: Samples, preparation: dict[str, Any], origin: str, files: S
     }
     read = [{"file": str(file.resolve()), "bytes": file.stat().st_size, "sha256": _sha256(file)} for file in files]
     facts |= read[0] if len(read) == 1 else {"files": read} if read else {}
-    return Data(ready.samples, ready.source, preparation, origin, facts, (*ready.notes, *_lacking(samples)))
+    data = Data(ready.samples, ready.source, preparation, origin, facts, (*ready.notes, *_lacking(samples)))
+    session.say(data.describe())
+    say_if_compiling(session)
+    return data
 
 
 def _lacking(samples: Samples) -> list[str]:

@@ -30,8 +30,7 @@ SECTIONS = {
         "ratios", "min_ratio", "ratio", "points",
     ),
     "Result": (
-        "out", "overwrite", "title", "differences", "stability", "prove", "fdr", "n_resamples", "figures",
-        "figure_format", "exports", "plot",
+        "out", "overwrite", "title", "differences", "stability", "prove", "fdr", "n_resamples", "figures", "plot",
     ),
     "Computation": (
         "tol", "max_iter", "max_memory", "n_jobs", "workers", "scheduler", "checkpoint", "keep_partial",

@@ -8,23 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jointglasso._display import table_text
 from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import data_options, folder_options, grid_options, numbers, solve_options
-from jointglasso.cli.results import result_folder, write_explanation, write_parameters, write_table
+from jointglasso.cli.results import result_folder, write_parameters, write_table
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
-from jointglasso.cli.solving import arguments_of_solve, counting, make_grid, say_if_compiling, workers_of
+from jointglasso.cli.solving import arguments_of_solve, counting, make_grid, workers_of
 from jointglasso.cli.summaries import facts_of
 
 if TYPE_CHECKING:
     from jointglasso import Solution
-
-
-#: Files of the result folder and their descriptions, for README.txt.
-_FILES = {
-    "path.csv": "penalties, edges, gap and time of each point",
-    "solutions": "a file for each; read it with jointglasso.load, or jointglasso report",
-    "parameters.json": "data, options and versions, for repeating the run",
-}
 
 
 @click.command(cls=Command)
@@ -48,10 +41,8 @@ def path(session: Session, /, **options: Any) -> int:
     import jointglasso as jgl
 
     with result_folder(session, options) as folder:
-        data = read_data(options)
-        session.say(data.describe())
+        data = read_data(session, options)
         points = _points(options, data)
-        say_if_compiling(session)
         (folder / "solutions").mkdir()
         with workers_of(session, options) as executor:
             solutions = jgl.solve_path(
@@ -66,8 +57,6 @@ def path(session: Session, /, **options: Any) -> int:
             facts = _save_solutions(session, folder, points, solutions)
         write_table(folder / "path.csv", _columns(facts))
         write_parameters(folder, session, data, points=points)
-        what = f"Networks by the joint graphical lasso at {len(facts)} pairs of penalties."
-        write_explanation(folder, session, [what, "", data.describe()], _FILES)
     session.answer(points=facts, asked_for=len(points), data=data.facts)
     if facts[-1]["status_code"] == "interrupt":
         return INTERRUPTED
@@ -106,22 +95,10 @@ def _save_solutions(
             solution.save(folder / file)
             facts.append({"point": number, "file": file, **facts_of(solution)})
             show(SelectionProgress("path", number, len(points), time.perf_counter() - began))
-    session.say()
-    session.table(
-        ["point", "lambda1", "lambda2", "edges", "largest block", "relative gap", "seconds"],
-        [
-            [
-                str(fact["point"]),
-                f"{fact['lambda1']:.4g}",
-                f"{fact['lambda2']:.4g}",
-                f"{sum(fact['edges'].values()):,}",
-                f"{fact['largest_block']:,}",
-                f"{fact['relative_gap']:.1e}",
-                f"{fact['seconds']:.2g}",
-            ]
-            for fact in facts
-        ],
-    )
+    shown = ("point", "lambda1", "lambda2", "largest_block", "relative_gap", "seconds")
+    columns = {name: [fact[name] for fact in facts] for name in shown}
+    columns["edges"] = [sum(fact["edges"].values()) for fact in facts]
+    session.say("\n" + table_text(columns, len(facts)))
     return facts
 
 

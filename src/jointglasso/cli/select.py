@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from jointglasso._display import table_text
 from jointglasso.cli.input_data import read_data
 from jointglasso.cli.options import CRITERIA, data_options, folder_options, grid_options, score_options, solve_options
 from jointglasso.cli.results import can_draw, result_folder, write_parameters, write_selection
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import choose, workers_of
-
-if TYPE_CHECKING:
-    from jointglasso import SelectionResult
 
 
 @click.command(cls=Command)
@@ -37,12 +35,11 @@ def select(session: Session, /, **options: Any) -> int:
     import jointglasso as jgl
 
     with result_folder(session, options) as folder:
-        data = read_data(options)
-        session.say(data.describe())
+        data = read_data(session, options)
         with workers_of(session, options) as executor:
             selection = choose(session, data, options["criterion"], {**options, "executor": executor})
-        session.say()
-        _show(session, selection)
+        tried = selection.table[selection.table["tried"]]
+        session.say("\n" + table_text(tried[["lambda1", "lambda2", "edges", "score"]], len(tried), digits=6))
         session.say("\n" + session.in_options(selection.explain()))
         if folder is not None:
             write_selection(folder, selection)
@@ -66,20 +63,3 @@ def select(session: Session, /, **options: Any) -> int:
     if selection.interrupted:
         return INTERRUPTED
     return NOT_CONVERGED if selection.n_failed else OK
-
-
-def _show(session: Session, selection: SelectionResult) -> None:
-    """Print the evaluated grid points, the chosen one marked."""
-    records = selection.records
-    rows = [
-        [
-            "* " if point == selection.best else "",
-            f"{records['lambda1'][point]:.4g}",
-            f"{records['lambda2'][point]:.4g}",
-            f"{records['edges'][point]:,}",
-            f"{records['score'][point]:.7g}",
-        ]
-        for point in range(len(selection.grid))
-        if records["tried"][point]
-    ]
-    session.table(["", "lambda1", "lambda2", "edges", selection.criterion], rows)

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,6 @@ from typing import Any
 import click
 import numpy as np
 
-from jointglasso._wording import aligned
 from jointglasso.cli.options import OTHERS, READ, SECTIONS
 from jointglasso.errors import InputError, InputTypeError
 
@@ -78,11 +77,6 @@ class Session:
         if not self.as_json and not self.quiet:
             click.echo(text)
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]], left_aligned: Sequence[int] = (0,)) -> None:
-        """Print a table; the columns `left_aligned` are aligned left, all others right."""
-        for line in aligned(header, rows, left_aligned):
-            self.say(f"  {line}")
-
     def note(self, text: str) -> None:
         """Print a note on the standard error."""
         click.echo(text, err=True)
@@ -100,6 +94,20 @@ class Session:
         """Print the JSON object, with --json."""
         if self.as_json:
             click.echo(json.dumps(plain({**self._answer, "exit_code": code}), ensure_ascii=False, allow_nan=False))
+
+
+def say_if_compiling(session: Session) -> None:
+    """Print a note where kernels must be compiled first, and start compiling them in another process."""
+    from jointglasso.kernels import jit
+    from jointglasso.warm import compile_ahead, kernel_cache
+
+    cache = kernel_cache()
+    if not session.quiet:
+        jit.announce = session.note
+    if not cache.sweeps:
+        once = "First use on this machine: compiling takes half a minute, once."
+        session.note(once if cache.lasting else "Compiling takes half a minute.")
+        click.get_current_context().with_resource(compile_ahead())
 
 
 class Command(click.Command):

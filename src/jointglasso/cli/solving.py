@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jointglasso._display import readable_seconds
-from jointglasso._files import original
 from jointglasso._optional import require
 from jointglasso.cli.input_data import Data
 from jointglasso.cli.options import numbers, split
@@ -103,7 +101,6 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
     """Select the penalties by a criterion."""
     import jointglasso as jgl
 
-    say_if_compiling(session)
     has_grid_options = any(options[name] is not None for name in ("n_lambdas", "ratios", "min_ratio"))
     if data.samples.n_variables > MANY_VARIABLES:
         session.note(
@@ -164,54 +161,29 @@ def workers_of(session: Session, options: dict[str, Any]) -> Iterator[Any]:
         yield client
 
 
-def progress_of_solve(session: Session) -> Any:
-    """Progress bar of a solve, both a context manager and a callback."""
-    import jointglasso as jgl
-
-    say_if_compiling(session)
-    return jgl.RichProgress(**bar_options(session))
-
-
 def read_pair_weights(file: Path) -> dict[tuple[str, str], float]:
     """Read a CSV file of variable, variable, weight; a first line without a number is a header."""
-    if not file.is_file():
-        raise FileNotFoundError(f"There is no file {str(file)!r} for --pair-weights: check the name.")
+    from jointglasso.io.delimited import DelimitedRows
+    from jointglasso.io.opening import read_text, require_file
+
     weights: dict[tuple[str, str], float] = {}
-    with file.open(encoding="utf-8-sig", newline="") as stream:
-        for line, row in enumerate(csv.reader(stream), start=1):
-            if not any(cell.strip() for cell in row):
+    for number, (line, row) in enumerate(DelimitedRows(read_text(require_file(file), None), ",", str(file), None)):
+        try:
+            first, second, weight = map(str.strip, row)
+            value = float(weight)
+        except ValueError:
+            if number == 0 and len(row) == 3:
                 continue
-            try:
-                first, second, weight = (original(cell.strip()) for cell in row)
-                value = float(weight)
-            except ValueError:
-                if line == 1 and len(row) == 3:
-                    continue
-                raise InputError(
-                    f"{file}, line {line}: {','.join(row)!r} is not variable,variable,weight: correct it.",
-                    "pair_weights",
-                ) from None
-            if weights.setdefault((first, second), value) != value:
-                raise InputError(
-                    f"{file}, line {line}: the pair {first!r}, {second!r} has two weights: keep one.", "pair_weights"
-                )
+            raise InputError(
+                f"{file}, line {line}: {','.join(row)!r} is not variable,variable,weight: correct it.", "pair_weights"
+            ) from None
+        if weights.setdefault((first, second), value) != value:
+            raise InputError(
+                f"{file}, line {line}: the pair {first!r}, {second!r} has two weights: keep one.", "pair_weights"
+            )
     if not weights:
         raise InputError(f"{file} holds no pair weights: write lines of variable,variable,weight.", "pair_weights")
     return weights
-
-
-def say_if_compiling(session: Session) -> None:
-    """Print a note where kernels must be compiled first, and start compiling them in another process."""
-    from jointglasso.kernels import jit
-    from jointglasso.warm import compile_ahead, kernel_cache
-
-    cache = kernel_cache()
-    if not session.quiet:
-        jit.announce = session.note
-    if not cache.sweeps:
-        once = "First use on this machine: compiling takes half a minute, once."
-        session.note(once if cache.lasting else "Compiling takes half a minute.")
-        click.get_current_context().with_resource(compile_ahead())
 
 
 def bar_options(session: Session) -> dict[str, Any]:
@@ -227,41 +199,6 @@ def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Call
 
     On a terminal this is a progress bar, elsewhere a line every `LINE_EVERY` seconds, also before the first solve.
     """
-    if session.quiet:
-        yield lambda progress: None
-        return
-    with (_bar if session.shows_progress else _lines)(session, what, unit) as show:
-        yield show
-
-
-@contextmanager
-def _bar(session: Session, what: str, unit: str) -> Iterator[Callable[[SelectionProgress], None]]:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn(f"{unit},"),
-        TimeElapsedColumn(), TextColumn("elapsed,"), TimeRemainingColumn(), TextColumn("left"),
-    )  # fmt: skip
-    with Progress(*columns, **bar_options(session)) as bar:
-        task = bar.add_task(what, total=None)
-
-        def show(progress: SelectionProgress) -> None:
-            bar.update(
-                task, description=f"{what}: {progress.stage}", completed=progress.done, total=progress.total or None
-            )
-
-        yield show
-
-
-@contextmanager
-def _lines(session: Session, what: str, unit: str) -> Iterator[Callable[[SelectionProgress], None]]:
     latest: list[SelectionProgress] = []
 
     def state() -> str:
@@ -273,8 +210,20 @@ def _lines(session: Session, what: str, unit: str) -> Iterator[Callable[[Selecti
             done += f", about {readable_seconds(progress.seconds_left)} left"
         return f"{what}: {progress.stage}{done}"
 
-    with noting(session, state):
-        yield latest.append
+    if not session.shows_progress:
+        with noting(session, state):
+            yield latest.append
+        return
+    from rich.progress import MofNCompleteColumn, Progress
+
+    with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), **bar_options(session)) as bar:
+        task = bar.add_task(what, total=None)
+
+        def show(progress: SelectionProgress) -> None:
+            words = f"{what}: {progress.stage}"
+            bar.update(task, description=words, completed=progress.done, total=progress.total or None)
+
+        yield show
 
 
 @contextmanager

@@ -27,46 +27,13 @@ def kinds_of_pairs(networks: JointNetworks) -> dict[str, int]:
     return dict(zip(KINDS, counts.tolist(), strict=True))
 
 
-def edges_found(networks: JointNetworks) -> str:
-    """Number of edges of each class, and of edges in common."""
-    if networks.n_classes == 1:
-        return f"Edges: {networks.n_edges[0]:,} among {count(networks.n_variables, 'variable')}."
-    by_class = zip(networks.class_names, networks.n_edges, strict=True)
-    text = f"Edges: {', '.join(f'{name} {edges:,}' for name, edges in by_class)}."
-    return f"{text}\n{in_common(networks)}"
-
-
-def in_common(networks: JointNetworks) -> str:
-    """Number of edges in common to the classes, and of equal value where the penalty is of the fused kind."""
+def networks_in_words(networks: JointNetworks) -> str:
+    """Edges of each class, those in common, and those of equal value where the penalty is of the fused kind."""
     from jointglasso.networks.clusters import summary_of_edge_clusters
 
-    kinds = kinds_of_pairs(networks)
-    pairs = count(sum(kinds.values()), "pair")
-    if not any(kinds.values()):
-        return "No two variables are joined in any class: at these penalties the data show no edge."
-    if networks.n_classes == 1:
-        return f"{pairs} of {networks.n_variables:,} variables are joined."
-    partly = f", {kinds['partly shared']:,} in several" if networks.n_classes > 2 else ""
-    are = "is" if kinds["shared"] == 1 else "are"
-    cluster_text = "" if networks.edge_clusters is None else f"\n{summary_of_edge_clusters(networks)}"
-    return (
-        f"Of {pairs} of variables joined in any class, {kinds['shared']:,} {are} joined in all classes{partly}, "
-        f"{kinds['specific']:,} in one class only.{cluster_text}"
-    )
-
-
-def proof(solution: Solution) -> str:
-    """Sentence on the certificate: relative duality gap and certified entries."""
-    certificate = solution.certificate
-    if solution.status:
-        first = f"Certificate: the objective is within {certificate.relative_gap:.1e} (relative) of the optimum"
-    else:
-        first = f"NOT CONVERGED; certificate: the objective is within {certificate.relative_gap:.1e} of the optimum"
-    return (
-        f"{first}; {count(certificate.edges_present, 'edge')} certified present, "
-        f"{certificate.edges_absent:,} certified absent, "
-        f"{certificate.edges_undetermined:,} undecided."
-    )
+    if not networks.edge_list.n_pairs:
+        return f"{networks}\nNo two variables are joined in any class: at these penalties the data show no edge."
+    return str(networks) if networks.edge_clusters is None else f"{networks}\n{summary_of_edge_clusters(networks)}"
 
 
 def facts_of(solution: Solution) -> dict[str, Any]:

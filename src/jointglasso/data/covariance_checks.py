@@ -11,8 +11,8 @@ from scipy import sparse
 from jointglasso._lapack import factor_in_place
 from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.data.naming import align_variables, column_names, joined_variables, reorder_rows, split_classes
-from jointglasso.data.option_checks import check_count, not_semidefinite
+from jointglasso.data.checks import check_count, not_semidefinite
+from jointglasso.data.naming import align_variables, split_classes
 from jointglasso.data.table_checks import as_float_matrix
 from jointglasso.errors import InputError, InputTypeError
 
@@ -22,11 +22,12 @@ FULL_CHECK_SIZE = 512
 
 
 def check_covariances(
-    matrices: Any, class_names: Any = None, variable_names: Any = None, sample_sizes: Any = None
-) -> tuple[list[FloatArray], tuple[str, ...], tuple[str, ...], IntArray | None]:
+    matrices: Any, class_names: Any, variable_names: Any, sample_sizes: Any, variables: str
+) -> tuple[list[FloatArray], tuple[str, ...], tuple[str, ...], IntArray | None, BoolArray | None]:
     """Check the shapes and names of K covariance matrices; `check_covariance` checks the numbers of each.
 
-    Returns the matrices with aligned variables, the names of classes and variables, and the sample sizes.
+    Returns the matrices with aligned variables, the names of classes and variables, the sample sizes, and the mask
+    (K, p) of absent variables.
     """
     single = sparse.issparse(matrices) or (isinstance(matrices, np.ndarray) and matrices.ndim == 2)
     named = split_classes(matrices, class_names, "covariance matrix", single)
@@ -38,9 +39,9 @@ def check_covariances(
                 "for a table of samples use SampleCovariance.",
                 class_name=name,
             )
-    names, aligned = align_variables(named, arrays, variable_names, both_axes=True)
+    names, aligned, absent = align_variables(named, arrays, variable_names, variables, both_axes=True)
     sizes = _check_sample_sizes(sample_sizes, list(aligned))
-    return list(aligned.values()), tuple(aligned), names, sizes
+    return list(aligned.values()), tuple(aligned), names, sizes, absent
 
 
 def check_covariance(named: tuple[str, FloatArray], variable_names: Sequence[str]) -> None:
@@ -120,20 +121,3 @@ def is_semidefinite(matrix: FloatArray) -> bool:
             return True
         del raised
     return False
-
-
-def join_matrices(data: Any, class_names: Any, variables: str) -> tuple[dict[str, FloatArray], list[str], BoolArray]:
-    """Covariance matrices on joined variables: arrays (p, p), names, and the mask (K, p) of absent variables.
-
-    Absent variables have variance 1 and covariances 0.
-    """
-    named = split_classes(data, class_names, "covariance matrix", False)
-    names, indices = joined_variables({name: column_names(table) for name, table in named.items()}, variables)
-    arrays = {}
-    for (name, table), index in zip(named.items(), indices, strict=True):
-        array = as_float_matrix(table, f"The table of class {name!r}")
-        array = reorder_rows(array, [str(word) for word in table.index], column_names(table) or [], name)
-        present, full = index >= 0, np.eye(len(names))
-        full[np.ix_(present, present)] = array[np.ix_(index[present], index[present])]
-        arrays[name] = full
-    return arrays, names, np.array([index < 0 for index in indices])

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
-from jointglasso.data.option_checks import check_choice
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.data.checks import check_choice
 from jointglasso.errors import InputError, InputTypeError
 
 
@@ -97,33 +97,129 @@ def column_names(data: Any) -> list[str] | None:
     return None if columns is None else [str(name) for name in columns]
 
 
+#: Treatment of variables that differ between classes: refuse, use all, use the common ones.
+VARIABLES = ("same", "union", "intersection")
+
+
 def align_variables(
-    named: dict[str, Any], arrays: dict[str, Any], variable_names: Any, both_axes: bool
-) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Bring the variables of all classes into the order of the first class, by name where names exist."""
-    first_class = next(iter(arrays))
-    p = arrays[first_class].shape[1]
-    for name, array in arrays.items():
-        if array.shape[1] != p:
+    named: dict[str, Any],
+    arrays: dict[str, Any],
+    variable_names: Any,
+    variables: str = "same",
+    *,
+    both_axes: bool = False,
+) -> tuple[tuple[str, ...], dict[str, Any], BoolArray | None]:
+    """Names of the variables, arrays by class in their order, and the mask (K, p) of variables that a class lacks.
+
+    Variables are matched by name where they have names. "same": those of the first class; "union": those of any class,
+    in order of appearance; "intersection": those common to all. Missing columns are NaN; in matrices, if `both_axes`,
+    variances are then 1 and covariances 0. The mask is None if no class lacks a variable.
+    """
+    columns = {name: column_names(table) for name, table in named.items()}
+    if both_axes:
+        arrays = {name: _order_rows(array, named[name], columns[name], name) for name, array in arrays.items()}
+    reference: list[str] | None
+    indices: Sequence[IntArray | None]
+    if check_choice("variables", variables, VARIABLES) == "same":
+        reference, indices = _same_variables(columns, {name: array.shape[1] for name, array in arrays.items()})
+    else:
+        reference, indices = _joined_variables(columns, variables)
+    p = next(iter(arrays.values())).shape[1] if reference is None else len(reference)
+    aligned = {}
+    for (name, array), index in zip(arrays.items(), indices, strict=True):
+        aligned[name] = array if index is None else _take_variables(array, index, both_axes)
+    absent = None if variables == "same" else np.array([index < 0 for index in indices if index is not None])
+    names = final_names(variable_names, reference, p)
+    return names, aligned, absent if absent is not None and absent.any() else None
+
+
+def _same_variables(
+    columns: Mapping[str, list[str] | None], sizes: Mapping[str, int]
+) -> tuple[list[str] | None, Sequence[IntArray | None]]:
+    """Names of the variables, if any class has names, and their column indices by class (None: as they are)."""
+    first_class, p = next(iter(sizes.items()))
+    for name, size in sizes.items():
+        if size != p:
             raise InputError(
-                f"Class {name!r} has {array.shape[1]} variables, class {first_class!r} has {p}: give the same "
+                f"Class {name!r} has {size} variables, class {first_class!r} has {p}: give the same "
                 "variables, or data frames, which name them, with variables='union' or 'intersection'.",
                 class_name=name,
             )
     reference: list[str] | None = None
-    aligned: dict[str, Any] = {}
-    for name, array in arrays.items():
-        columns = column_names(named[name])
-        if columns is not None:
-            if both_axes:
-                array = reorder_rows(array, [str(label) for label in named[name].index], columns, name)
-            if reference is None:
-                reference = require_unique(columns, f"class {name!r}")
-            elif columns != reference:
-                order = _order_of(columns, reference, name)
-                array = array[np.ix_(order, order)] if both_axes else array[:, order]
-        aligned[name] = array
-    return final_names(variable_names, reference, p), aligned
+    indices: list[IntArray | None] = []
+    for name, words in columns.items():
+        if words is not None and reference is None:
+            reference = require_unique(words, f"class {name!r}")
+        if words is None or words == reference:
+            indices.append(None)
+            continue
+        if different := sorted(set(require_unique(words, f"class {name!r}")) ^ set(reference or ())):
+            raise InputError(
+                f"Variable {different[0]!r} is not in all classes (class {name!r} differs): keep only the variables "
+                "that every class has, or set variables='intersection'; variables='union' keeps them all.",
+                class_name=name,
+                variable=different[0],
+            )
+        indices.append(_positions(words, reference or []))
+    return reference, indices
+
+
+def _joined_variables(columns: Mapping[str, list[str] | None], variables: str) -> tuple[list[str], list[IntArray]]:
+    """Joined names of the variables ("union" or "intersection"), and their column indices by class (-1: absent)."""
+    by_class = []
+    for name, words in columns.items():
+        if words is None:
+            raise InputError(
+                f"variables={variables!r} matches variables by name, but those of class {name!r} have no names: give "
+                "data frames.",
+                "variables",
+                class_name=name,
+            )
+        by_class.append(require_unique(words, f"class {name!r}"))
+    names = list(dict.fromkeys(word for words in by_class for word in words))
+    if variables == "intersection":
+        everywhere = set(names).intersection(*by_class)
+        names = [word for word in names if word in everywhere]
+    if len(names) < 2:
+        raise InputError(
+            f"variables={variables!r} leaves {len(names)} of the variables: give classes that share some.", "variables"
+        )
+    return names, [_positions(words, names) for words in by_class]
+
+
+def _positions(words: list[str], names: list[str]) -> IntArray:
+    """Index of each of the `names` among the unique words, -1 where it is missing."""
+    from pandas import Index
+
+    positions: IntArray = Index(words).get_indexer(names)
+    return positions
+
+
+def _take_variables(array: FloatArray, index: IntArray, both_axes: bool) -> FloatArray:
+    known = index >= 0
+    if both_axes:
+        full = np.eye(len(index))
+        full[np.ix_(known, known)] = array[np.ix_(index[known], index[known])]
+    else:
+        full = np.full((len(array), len(index)), np.nan)
+        full[:, known] = array[:, index[known]]
+    return full
+
+
+def _order_rows(array: FloatArray, table: Any, columns: list[str] | None, class_name: str) -> FloatArray:
+    """Rows of a covariance matrix in the order of its columns, where both have names."""
+    if columns is None:
+        return array
+    index = [str(name) for name in table.index]
+    if index == columns or (set(index) != set(columns) and index == [str(i) for i in range(len(index))]):
+        return array  # the same order, or the default index
+    if set(index) != set(columns):
+        raise InputError(
+            f"The rows and columns of the covariance matrix of class {class_name!r} name different variables: "
+            "give both the same names.",
+            class_name=class_name,
+        )
+    return array[_positions(index, columns)]
 
 
 def require_unique(names: list[str], where: str) -> list[str]:
@@ -135,37 +231,6 @@ def require_unique(names: list[str], where: str) -> list[str]:
             variable=_first_duplicate(names),
         )
     return names
-
-
-def _order_of(columns: list[str], reference: list[str], class_name: str) -> IntArray:
-    require_unique(columns, f"class {class_name!r}")
-    different = set(columns) ^ set(reference)
-    if different:
-        variable = sorted(different)[0]
-        raise InputError(
-            f"Variable {variable!r} is not in all classes (class {class_name!r} differs): keep only the variables that "
-            "every class has, or set variables='intersection'; variables='union' keeps them all.",
-            class_name=class_name,
-            variable=variable,
-        )
-    position = {name: i for i, name in enumerate(columns)}
-    return np.array([position[name] for name in reference])
-
-
-def reorder_rows(array: FloatArray, index: list[str], columns: list[str], class_name: str) -> FloatArray:
-    """Rows of a matrix in the order of its columns."""
-    if index == columns:
-        return array
-    if set(index) != set(columns):
-        if index == [str(i) for i in range(len(index))]:  # default index: unnamed rows
-            return array
-        raise InputError(
-            f"The rows and columns of the covariance matrix of class {class_name!r} name different variables: "
-            "give both the same names.",
-            class_name=class_name,
-        )
-    position = {name: i for i, name in enumerate(index)}
-    return array[[position[name] for name in columns]]
 
 
 def final_names(variable_names: Any, reference: list[str] | None, p: int) -> tuple[str, ...]:
@@ -185,35 +250,3 @@ def final_names(variable_names: Any, reference: list[str] | None, p: int) -> tup
 def _default_names(p: int) -> tuple[str, ...]:
     """Default names of p variables; cached, since making them takes as long as a small solve."""
     return tuple(f"x{i}" for i in range(p))
-
-
-#: Treatment of variables that differ between classes: refuse, use all, use the common ones.
-VARIABLES = ("same", "union", "intersection")
-
-
-def joined_variables(columns: Mapping[str, Sequence[str] | None], variables: str) -> tuple[list[str], list[IntArray]]:
-    """Joined names of the variables, and for each class their column indices (-1 where absent).
-
-    "union": variables of any class, in order of appearance; "intersection": variables common to all classes.
-    """
-    check_choice("variables", variables, VARIABLES[1:])
-    by_class = []
-    for name, words in columns.items():
-        if words is None:
-            raise InputError(
-                f"variables={variables!r} matches variables by name, but those of class {name!r} have no names: give "
-                "data frames.",
-                "variables",
-                class_name=name,
-            )
-        by_class.append(require_unique([str(word) for word in words], f"class {name!r}"))
-    names = list(dict.fromkeys(word for words in by_class for word in words))
-    if variables == "intersection":
-        everywhere = set(names).intersection(*map(set, by_class))
-        names = [word for word in names if word in everywhere]
-    if len(names) < 2:
-        raise InputError(
-            f"variables={variables!r} leaves {len(names)} of the variables: give classes that share some.", "variables"
-        )
-    positions = [{word: index for index, word in enumerate(words)} for words in by_class]
-    return names, [np.array([position.get(word, -1) for word in names], dtype=np.int64) for position in positions]

@@ -10,7 +10,6 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.data.checks import (
-    VARIABLES,
     InputError,
     check_choice,
     check_switch,
@@ -26,6 +25,7 @@ from jointglasso.data.missing import (
     pairwise_correlation,
     semidefinite_correlation,
 )
+from jointglasso.data.naming import VARIABLES
 from jointglasso.data.ranks import NormalScores, latent_from_spearman, ranks
 from jointglasso.data.samples import Samples
 from jointglasso.data.source import CovarianceSource, DenseCovariance

@@ -12,22 +12,15 @@ import numpy as np
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count, listed
-from jointglasso.data.checks import (
-    VARIABLES,
-    InputError,
-    InputTypeError,
+from jointglasso.data.checks import InputError, InputTypeError, check_choice
+from jointglasso.data.naming import VARIABLES, align_variables, column_names, final_names, split_classes
+from jointglasso.data.table_checks import (
     SampleRows,
-    align_variables,
-    check_choice,
-    column_names,
     deferred,
-    final_names,
-    joined_variables,
     label_rows,
     labelled,
     read_matrix,
     require_finite,
-    split_classes,
     with_rows,
 )
 
@@ -69,15 +62,8 @@ class Samples:
         """
         named = split_classes(tables, class_names, "sample matrix", SampleRows.can_read(tables))
         parts = {name: deferred(X, _matrix_of(name)) for name, X in named.items()}
-        if check_choice("variables", variables, VARIABLES) == "same":
-            names, parts = align_variables(named, parts, variable_names, both_axes=False)
-            return cls(list(parts.values()), tuple(parts), names)
-        columns, column_indices = joined_variables({name: column_names(X) for name, X in named.items()}, variables)
-        joined = [
-            _take_columns(read_matrix(part, name), index)
-            for (name, part), index in zip(parts.items(), column_indices, strict=True)
-        ]
-        return cls(joined, tuple(parts), tuple(columns)).with_variables(variables)
+        names, parts, _ = align_variables(named, parts, variable_names, variables)
+        return cls(list(parts.values()), tuple(parts), names).with_variables(variables)
 
     @classmethod
     def from_labels(cls, X: Any, y: Any = None, variable_names: Any = None) -> Samples:
@@ -266,13 +252,6 @@ def rows_by_class(n_samples: int, y: Any) -> dict[str, IntArray]:
 
 def _matrix_of(class_name: str) -> str:
     return f"The sample matrix of class {class_name!r}"
-
-
-def _take_columns(X: FloatArray, columns: IntArray) -> FloatArray:
-    """``X[:, columns]`` with NaN columns where the index is -1."""
-    full = np.full((len(X), len(columns)), np.nan)
-    full[:, columns >= 0] = X[:, columns[columns >= 0]]
-    return full
 
 
 def require_anndata(adata: Any) -> None:

@@ -15,14 +15,8 @@ from numpy.typing import NDArray
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.data.checks import (
-    VARIABLES,
-    check_choice,
-    check_covariance,
-    check_covariances,
-    join_matrices,
-    require_ordinary_variance,
-)
+from jointglasso.data.checks import require_ordinary_variance
+from jointglasso.data.covariance_checks import check_covariance, check_covariances
 
 #: Entries that `CovarianceSource.content` samples.
 _SAMPLED = 100_000
@@ -140,8 +134,6 @@ class StreamedSource(CovarianceSource):
 
 def as_source(S: Any) -> CovarianceSource:
     """Return a `CovarianceSource` unchanged; wrap an array (K, p, p), or a sequence or dict of p x p matrices."""
-    from jointglasso.data.source import DenseCovariance
-
     source: CovarianceSource = S if isinstance(S, CovarianceSource) else DenseCovariance(S)
     for k, name in enumerate(source.class_names):
         require_ordinary_variance(source.diagonal(k), name, source.variable_names)
@@ -235,16 +227,11 @@ class DenseCovariance(CovarianceSource):
         sample_sizes: Any = None,
         variables: str = "same",
     ) -> None:
-        absent = None
-        if check_choice("variables", variables, VARIABLES) != "same":
-            matrices, variable_names, absent = join_matrices(matrices, class_names, variables)
-            class_names = None
-        checked = check_covariances(matrices, class_names, variable_names, sample_sizes)
-        self._matrices, class_names, variable_names, sample_sizes = checked
+        checked = check_covariances(matrices, class_names, variable_names, sample_sizes, variables)
+        self._matrices, class_names, variable_names, sample_sizes, absent = checked
         named = list(zip(class_names, self._matrices, strict=True))
         check = partial(check_covariance, variable_names=variable_names)
         map_on_threads(check, named, work=sum(S.size for S in self._matrices))
-        absent = absent if absent is not None and absent.any() else None
         super().__init__(class_names, variable_names, sample_sizes, absent)
         self._diagonals = [np.diagonal(S).copy() for S in self._matrices]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,8 @@ from jointglasso.data.checks import (
     require_varying,
 )
 from jointglasso.data.effects import with_sample_weights, without_covariates
-from jointglasso.data.samples import Samples, samples_of_cells
+from jointglasso.data.samples import Samples
 from jointglasso.data.source import StreamedSource
-
-if TYPE_CHECKING:
-    from anndata import AnnData
 
 #: Entries of the samples that are centred at a time, to stay in cache.
 _PIECE = 65_536
@@ -211,28 +208,6 @@ class SampleCovariance(StreamedSource):
         samples = Samples.from_labels(X, [] if y is None else y, variable_names)
         samples = with_sample_weights(without_covariates(samples, covariates), sample_weight)
         return cls(samples, scale=scale, assume_centered=assume_centered, constant=constant, device=device)
-
-    @classmethod
-    @known_arguments()
-    def from_anndata(
-        cls, adata: AnnData, groupby: str, *, layer: str | None = None, scale: str = "covariance", classes: Any = None
-    ) -> SampleCovariance:
-        """Split the cells of an AnnData object by a column of ``adata.obs``.
-
-        Parameters
-        ----------
-        adata : AnnData
-            Cells in rows, genes in columns; it may stay on disk (``backed="r"``), and is then read class by class.
-        groupby : str
-            Column of ``adata.obs`` with the class of each cell.
-        layer : str, optional
-            Layer to read instead of ``adata.X``.
-        scale : {"covariance", "correlation"}
-            As in the constructor.
-        classes : sequence of str, optional
-            Use these classes only; all by default. They are in order of appearance.
-        """
-        return cls(samples_of_cells(adata, groupby, layer, classes), scale=scale)
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
         Z = self._scaled[k]

@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
-from jointglasso.data.checks import InputError, check_choice, known_arguments, labelled, readable_table
+from jointglasso.data.checks import InputError, check_choice, known_arguments
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.kinds import LATENT
 from jointglasso.data.missing import handle_missing
 from jointglasso.data.prepare import Preparation, PreparedSamples
 from jointglasso.data.samples import ONE_CLASS, Samples, is_list_of_tables, stacked
+from jointglasso.data.table_checks import labelled, readable_table
 from jointglasso.data.windows import warn_if_dependent
 from jointglasso.engine import SolveOptions
 from jointglasso.errors import argument

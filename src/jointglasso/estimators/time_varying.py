@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from jointglasso.data.checks import InputError, check_choice, labelled
+from jointglasso.data.checks import InputError, check_choice
 from jointglasso.data.samples import Samples
+from jointglasso.data.table_checks import labelled
 from jointglasso.data.windows import TimeWindows, read_times, time_windows, warn_of_trends
 from jointglasso.engine import solve_with
 from jointglasso.estimators.base import JointModel, estimator

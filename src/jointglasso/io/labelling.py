@@ -12,7 +12,8 @@ import numpy as np
 
 from jointglasso._typing import BoolArray
 from jointglasso._wording import count, listed, nearest
-from jointglasso.data.checks import InputError, require_whole_characters
+from jointglasso.data.checks import InputError
+from jointglasso.data.naming import require_whole_characters
 from jointglasso.errors import argument
 from jointglasso.io.delimited import DelimitedRows, detect_delimiter, first_row
 from jointglasso.io.grid import AnnotatedSamples, as_label

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,21 +19,6 @@ from jointglasso.solution import Certificate, Solution
 
 #: Section of the report: a title with rows of term, value and note, paragraphs, charts or a table.
 Card = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class SavedSelection:
-    """Model selection read back from a result folder, with the attributes that `write_report` uses."""
-
-    records: dict[str, list[Any]]
-    best: int | None
-    words: str
-    lambda1: float
-    lambda2: float
-
-    def explain(self) -> str:
-        """Why these penalties were chosen."""
-        return self.words
 
 
 #: Relative gap below which the rounding error of the objective dominates.
@@ -144,7 +128,7 @@ def parameter_facts(
     partition = solution.partition
     rows = _parameter_rows(solution, solution.parameters if parameters is None else parameters)
     listed = {row["term"] for row in rows}
-    by_select = isinstance(selection, SelectionResult | SavedSelection)
+    by_select = isinstance(selection, SelectionResult)
     chosen = {"lambda1": selection.lambda1, "lambda2": selection.lambda2} if by_select else {}
     rows = [*_rows_of({name: value for name, value in chosen.items() if name not in listed}), *rows]
     rows += [
@@ -201,7 +185,7 @@ def selection_facts(selection: Any) -> Card | None:
     card: Card = {"id": "selection", "title": "Choice of the penalties"}
     if isinstance(selection, Mapping):
         return {**card, "rows": _rows_of(selection)}
-    if not isinstance(selection, SelectionResult | SavedSelection):
+    if not isinstance(selection, SelectionResult):
         return {**card, "table": {**_table(_columns(selection)), "best": None}}
     table = {**_table(_columns(selection.records)), "best": selection.best}
     return {**card, "paragraphs": selection.explain().splitlines(), "table": table}

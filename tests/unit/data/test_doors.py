@@ -13,7 +13,7 @@ from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.cli import main
-from jointglasso.data.samples import Samples, read_samples
+from jointglasso.data.samples import Samples, read_samples, samples_of_cells
 
 ORDER = ("sick", "cured", "healthy")
 Y = np.array(list(ORDER) * 12)
@@ -100,7 +100,6 @@ def stored(tmp_path):
 ASKED = {
     "SampleCovariance": lambda _: jgl.SampleCovariance(BY_CLASS).class_names,
     "from_labels": lambda _: jgl.SampleCovariance.from_labels(FRAME, Y).class_names,
-    "from_anndata": lambda _: jgl.SampleCovariance.from_anndata(cells(), "state").class_names,
     "anndata.fit": lambda _: jgl.anndata.fit(cells(), "state", **PENALTIES).class_names,
     "select": lambda _: jgl.select(X, Y, grid=[(0.2, 0.1)]).solution.class_names,
     "edge_stability": lambda _: jgl.edge_stability(X, Y, n_subsamples=2, **PENALTIES).class_names,
@@ -121,7 +120,7 @@ def test_classes_are_in_order_of_appearance_through_every_door(door, tmp_path):
 
 
 def test_classes_of_an_annotated_table_that_are_named_keep_their_order():
-    chosen = jgl.SampleCovariance.from_anndata(cells(), "state", classes=["healthy", "sick"])
+    chosen = samples_of_cells(cells(), "state", classes=["healthy", "sick"])
     assert chosen.class_names == ("sick", "healthy")
 
 

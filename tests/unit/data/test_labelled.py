@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 import jointglasso as jgl
-from jointglasso.data.checks import label_rows, labelled
+from jointglasso.data.table_checks import label_rows, labelled
 
 
 @pytest.fixture

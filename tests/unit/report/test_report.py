@@ -18,7 +18,6 @@ from scipy import sparse
 import jointglasso as jgl
 from jointglasso.networks import JointNetworks
 from jointglasso.report.payload import make_payload
-from jointglasso.report.wording import SavedSelection
 from jointglasso.report.write import embed_json, fill_page
 from reports import (
     HOSTILE_NAMES,
@@ -332,21 +331,16 @@ def test_given_parameters_replace_those_of_the_solution():
     assert {"lambda1", "tol"}.isdisjoint(row["term"] for row in rows)
 
 
-@pytest.mark.parametrize("form", ["records", "frame", "result"])
+@pytest.mark.parametrize("form", ["records", "frame"])
 def test_selection_becomes_a_table(form):
     columns = {"lambda1": np.array([0.1, 0.2]), "edges": np.array([30, 12]), "converged": np.array([True, False])}
     frame = pd.DataFrame(columns)
-    result = SavedSelection(columns, 1, "Chosen.\nWhy.", 0.2, 0.0)
-    given_form = {"records": frame.to_dict("records"), "frame": frame, "result": result}[form]
+    given_form = {"records": frame.to_dict("records"), "frame": frame}[form]
     solution = edgeless_solution()
     payload = make_payload(solution, JointNetworks.from_solution(solution), selection=given_form)
     card = next(fact for fact in payload["facts"] if fact["id"] == "selection")
     assert card["table"]["columns"] == ["lambda1", "edges", "converged"]
     assert card["table"]["rows"] == [["0.1", "30", "yes"], ["0.2", "12", "no"]]
-    if form == "result":
-        assert (card["table"]["best"], card["paragraphs"]) == (1, ["Chosen.", "Why."])
-        parameters = next(fact for fact in payload["facts"] if fact["id"] == "parameters")["rows"]
-        assert parameters[0] == {"term": "lambda1", "value": "0.2", "note": ""}
 
 
 def test_selection_may_be_names_and_values():
