@@ -30,7 +30,6 @@ from jointglasso.data.ranks import NormalScores, latent_from_spearman, ranks
 from jointglasso.data.samples import Samples
 from jointglasso.data.source import CovarianceSource, DenseCovariance
 from jointglasso.data.streamed import SCALES, SampleCovariance, stated_variance
-from jointglasso.data.windows import resized
 from jointglasso.errors import argument
 
 ASSOCIATIONS = ("pearson", "spearman", "nonparanormal", *LATENT)
@@ -173,7 +172,7 @@ class Preparation:
             source, change = self._streamed(samples, deviation), np.zeros(samples.n_classes)
         source.absent = samples.absent
         return {
-            "source": source if samples.sample_fraction == 1.0 else resized(source, samples.sample_fraction),
+            "source": source,
             "location": location,
             "deviation": deviation,
             "scale": self.scale,

@@ -123,10 +123,11 @@ class Samples:
         return np.array([part.shape[0] for part in self.parts], dtype=np.int64)
 
     def reduced_sizes(self, sizes: IntArray) -> IntArray:
-        """Sample sizes (K,) less the degrees of freedom of the covariates, or those of weighted samples."""
-        if self.size_fraction is None:
+        """Effective sample sizes (K,): less the covariates' degrees of freedom, of weighted or shared samples."""
+        if self.size_fraction is None and self.sample_fraction == 1.0:
             return sizes
-        return np.maximum(2, np.rint(self.size_fraction * sizes)).astype(np.int64)
+        fraction = self.sample_fraction * (1.0 if self.size_fraction is None else self.size_fraction)
+        return np.maximum(2, np.rint(fraction * sizes)).astype(np.int64)
 
     def with_parts(self, parts: Sequence[FloatArray]) -> Samples:
         """Copy with other arrays for the same classes and variables."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,13 +94,6 @@ class CovarianceSource(ABC):
         """Arrays that identify class k, for the fingerprint: by default the diagonal and a random sample of entries."""
         i, j = np.random.default_rng(0).integers(0, self.n_variables, (2, _SAMPLED))
         return [self.diagonal(k), self.entries(k, i, j)]
-
-    def with_sample_sizes(self, sample_sizes: IntArray | None) -> Self:
-        """Source of the same covariances with other sample sizes; arrays are shared."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.sample_sizes = sample_sizes
-        return other
 
 
 class StreamedSource(CovarianceSource):

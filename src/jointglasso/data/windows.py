@@ -13,7 +13,6 @@ from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_count, check_nonnegative
 from jointglasso.data.ranks import ranks
 from jointglasso.data.samples import Samples
-from jointglasso.data.source import CovarianceSource
 from jointglasso.errors import warn_caller
 
 #: Minimum number of samples of a window.
@@ -189,14 +188,6 @@ def _window_names(first: Any, last: Any) -> tuple[str, ...]:
             "windows",
         )
     return tuple(names)
-
-
-def resized(source: CovarianceSource, share: float) -> CovarianceSource:
-    """Source with sample sizes scaled by `share`, for overlapping windows that share samples."""
-    sizes = source.sample_sizes
-    return source.with_sample_sizes(
-        None if sizes is None else np.maximum(FEWEST, np.rint(share * sizes)).astype(np.int64)
-    )
 
 
 #: Rows and variables of a class that the statistic uses: it is certain with fewer.

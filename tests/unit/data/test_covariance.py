@@ -449,8 +449,6 @@ def test_parts_of_a_source_come_from_its_entries():
     np.testing.assert_array_equal(source.block(1, some), source._S[1][np.ix_(some, some)])
     np.testing.assert_array_equal(source.rows(1, some, np.arange(7)), source._S[1][some])
     np.testing.assert_array_equal(source.diagonal(1), np.full(7, 2.0))
-    other = source.with_sample_sizes(np.array([3, 4]))
-    assert other.sample_sizes.tolist() == [3, 4] and source.sample_sizes is None and other._S is source._S
 
 
 def test_a_source_is_taken_as_it_is():
