@@ -7,6 +7,7 @@ Results are stored in the conventional places: matrices between genes in ``varp`
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -123,15 +124,9 @@ def fit(
     else:
         source = SampleCovariance(cells, scale=scale, constant=treatment)
         solution = with_refit(source, solve(source, lambda1, lambda2, weights=weights, **options))
-    parameters: dict[str, Any] = {
-        "groupby": groupby,
-        "layer": layer,
-        "lambda1": lambda1,
-        "lambda2": lambda2,
-        "scale": scale,
-    }
-    parameters |= {"constant": constant, "covariates": list(covariates) or None, "weights": weights, **options}
-    _store(adata, key_added, solution, used, parameters)
+    parameters: dict[str, Any] = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2}
+    parameters |= {"scale": scale, "constant": constant, "covariates": list(covariates) or None, "weights": weights}
+    _store(adata, key_added, solution, used, parameters | options)
     return solution
 
 
@@ -213,11 +208,8 @@ def _store(adata: Any, key: str, solution: Solution, used: BoolArray, parameters
         positions = (index[clusters.rows], index[clusters.columns])
         rows = sparse.coo_array((np.arange(1, len(clusters.rows) + 1), positions), shape=(len(used), len(used)))
         adata.varp[f"{key}_comparison"] = sparse.csr_matrix(rows + rows.T)
-        adata.uns[key]["edge_clusters"] = {
-            "neighbours": clusters.neighbours,
-            "same": clusters.equal,
-            "proved": clusters.proved,
-        }
+        stored = {"neighbours": clusters.neighbours, "same": clusters.equal, "proved": clusters.proved}
+        adata.uns[key]["edge_clusters"] = stored
 
 
 def _stored_clusters(adata: Any, key: str, n_classes: int) -> EdgeClusters | None:
@@ -255,31 +247,24 @@ def _embed(matrix: Any, index: Any, size: int) -> Any:
 
 def _remove_stored(adata: Any, key: str) -> None:
     """Remove the results of an earlier fit, which may have had more classes."""
-    if key in adata.uns and "class_names" in adata.uns[key]:
-        for k in range(len(adata.uns[key]["class_names"])):
-            for what in ("precision", "penalized_precision", "partial_correlation", "certified"):
-                adata.varp.pop(_varp_key(key, k, what), None)
-        adata.varp.pop(f"{key}_comparison", None)
+    for name in list(adata.varp):
+        if re.fullmatch(rf"{re.escape(key)}_(\d+_\w+|comparison)", name):
+            del adata.varp[name]
 
 
 def _summary(solution: Solution, parameters: dict[str, Any]) -> dict[str, Any]:
     certificate = solution.certificate
     # None cannot be written to a file; a callback or a warm start does not change the result.
-    stored = {name: value for name, value in parameters.items() if value is not None}
-    stored = {name: value for name, value in stored.items() if name not in ("callback", "warm_start")}
+    dropped = ("callback", "warm_start")
+    stored = {name: value for name, value in parameters.items() if value is not None and name not in dropped}
+    gaps, counts = ("gap", "relative_gap", "dual_objective"), ("edges_present", "edges_absent", "edges_undetermined")
     return {
         "class_names": np.array(solution.class_names, dtype=object),
         "n_edges": np.array(solution.n_edges),
         "params": {name: _plain(value) for name, value in stored.items()},
         "objective": float(solution.objective),
-        "certificate": {
-            "gap": float(certificate.gap),
-            "relative_gap": float(certificate.relative_gap),
-            "dual_objective": float(certificate.dual_objective),
-            "edges_present": int(certificate.edges_present),
-            "edges_absent": int(certificate.edges_absent),
-            "edges_undetermined": int(certificate.edges_undetermined),
-        },
+        "certificate": {name: float(getattr(certificate, name)) for name in gaps}
+        | {name: int(getattr(certificate, name)) for name in counts},
         "status": {"converged": bool(solution.status.converged), "message": str(solution.status)},
     }
 

@@ -10,7 +10,7 @@ import click
 from jointglasso.cli.fit import print_result
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import prepare
-from jointglasso.cli.results import Contents, Result, write_result
+from jointglasso.cli.results import Result, write_result
 from jointglasso.cli.session import NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import counting, noting
 from jointglasso.cli.summaries import tested_differences
@@ -48,8 +48,8 @@ def demo(session: Session, out: Path) -> int:
         session.say(f"Penalties chosen and networks estimated in {time.perf_counter() - began:.1f} s.")
         networks = jgl.JointNetworks.from_solution(selection.solution)
         result = Result(data, selection.solution, networks, selection, None, *tested_differences(data))
-        contents = Contents(title="Gene networks of three cancers", groups=processes)
+        options = {"title": "Gene networks of three cancers", "figures": True, "differences": False, "time": None}
         with noting(session, lambda: "writing tables, figures and report"):
-            write_result(folder, result, contents, session)
+            write_result(session, folder, result, options, processes)
     print_result(session, result, target)
     return OK if selection.solution.status else NOT_CONVERGED

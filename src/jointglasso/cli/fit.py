@@ -10,7 +10,7 @@ import click
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import CRITERIA, data_options, folder_options, grid_options, score_options, solve_options
-from jointglasso.cli.results import Contents, Result, print_differences, significant_differences, write_result
+from jointglasso.cli.results import Result, print_differences, significant_differences, write_result
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, bar_options, choose, counting, noting, workers_of
 from jointglasso.cli.summaries import (
@@ -60,18 +60,17 @@ def fit(session: Session, /, **options: Any) -> int:
     """
     _check(options)
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
-    names = ("figures", "title", "differences")
-    contents = Contents(**{name: options[name] for name in names}, over_time=options["time"] is not None)
     with target.building() as folder:  # before the solve, so that an unwritable folder fails early
         data = read_data(session, options)
         with workers_of(session, options) as executor:
             result = _solve(session, data, {**options, "executor": executor})
         with noting(session, lambda: "writing tables, figures and report"):
-            write_result(folder, result, contents, session)
-    print_result(session, result, target, extra_lines=[describe_steps(result.networks)] if contents.over_time else [])
-    if contents.over_time:
+            write_result(session, folder, result, options)
+    over_time = options["time"] is not None
+    print_result(session, result, target, extra_lines=[describe_steps(result.networks)] if over_time else [])
+    if over_time:
         session.answer(steps=result.networks.steps().to_dict("records"))
-    if contents.differences:
+    if options["differences"]:
         print_differences(session, result)
     if result.interrupted:
         return INTERRUPTED

@@ -6,7 +6,7 @@ import io
 import json
 import platform
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -67,42 +67,26 @@ class Result:
         return self.solution.status.code == "interrupt" or (self.selection is not None and self.selection.interrupted)
 
 
-@dataclass(frozen=True)
-class Contents:
-    """Optional contents of the result folder beside the tables."""
-
-    figures: bool = True
-    title: str | None = None
-    differences: bool = False
-    """Whether the differences between each two classes are listed and drawn."""
-    over_time: bool = False
-    """Whether the classes are windows in time."""
-    groups: Any = "auto"
-    """Groups of the variables, shown in colour, as in `write_report`."""
-
-
-def write_result(folder: Path, result: Result, contents: Contents, session: Session) -> None:
-    """Write all files of a result folder."""
-    result.solution.save(folder / "solution.jgl")
-    _write_tables(folder, result.networks, contents)
-    if result.selection is not None:
-        write_selection(folder, result.selection)
-    if contents.differences:
-        write_table(folder / "differences.csv", _difference_table(result))
-    if contents.figures and can_draw(session):
-        _write_figures(folder, result, contents)
-    notes = result.data.describe().replace("\n", ": ")
-    _write_report(folder, result, contents, notes)
-    parameters = result.solution.parameters
-    write_parameters(folder, session, result.data, solution=parameters, title=contents.title, notes=notes)
-
-
-def _write_tables(folder: Path, networks: JointNetworks, contents: Contents) -> None:
+def write_result(
+    session: Session, folder: Path, result: Result, options: Mapping[str, Any], groups: Any = "auto"
+) -> None:
+    """Write all files of a result folder; `groups` of the variables are shown in colour, as in `write_report`."""
+    solution, networks = result.solution, result.networks
+    solution.save(folder / "solution.jgl")
     networks.export(folder / "edges.csv")
     if networks.edge_clusters is not None:
         write_table(folder / "patterns.csv", networks.patterns())
-    if contents.over_time:
+    if options["time"] is not None:
         write_table(folder / "steps.csv", networks.steps())
+    if result.selection is not None:
+        write_selection(folder, result.selection)
+    if options["differences"]:
+        write_table(folder / "differences.csv", _difference_table(result))
+    if options["figures"] and can_draw(session):
+        _write_figures(folder / "figures", result, options, groups)
+    notes = result.data.describe().replace("\n", ": ")
+    _write_report(folder, result, {"groups": groups, "title": options["title"], "notes": notes})
+    write_parameters(folder, session, result.data, solution=solution.parameters, title=options["title"], notes=notes)
 
 
 def write_selection(folder: Path, selection: SelectionResult) -> None:
@@ -118,31 +102,28 @@ def write_table(path: Path, table: Any) -> None:
     atomic_text(path, text.getvalue())
 
 
-def _write_figures(folder: Path, result: Result, contents: Contents) -> None:
+def _write_figures(folder: Path, result: Result, options: Mapping[str, Any], groups: Any) -> None:
     """Draw the figures for which the result has data."""
     from jointglasso import plots
 
-    draw: dict[str, Callable[[Path], Any]] = {
-        "networks": lambda path: plots.plot_networks(result.networks, groups=contents.groups, path=path),
-        "degrees": lambda path: plots.plot_degrees(result.networks, path=path),
-        "adjacency": lambda path: plots.plot_adjacency(result.networks, result.solution.partition, path=path),
-        "centrality": lambda path: plots.plot_centrality(result.networks, path=path),
-    }
-    if len(result.solution.history) > 2:  # fewer points show no curve
-        draw["convergence"] = lambda path: plots.plot_convergence(result.solution, path=path)
+    networks, solution = result.networks, result.solution
+    folder.mkdir()
+    plots.plot_networks(networks, groups=groups, path=folder / "networks.png")
+    plots.plot_degrees(networks, path=folder / "degrees.png")
+    plots.plot_adjacency(networks, solution.partition, path=folder / "adjacency.png")
+    plots.plot_centrality(networks, path=folder / "centrality.png")
+    if len(solution.history) > 2:  # fewer points show no curve
+        plots.plot_convergence(solution, path=folder / "convergence.png")
     if result.selection is not None:
-        draw["selection"] = lambda path: plots.plot_selection(result.selection, path=path)
-    if contents.over_time:
-        draw["over_time"] = lambda path: plots.plot_over_time(result.networks, path=path)
-    if result.networks.edge_clusters is not None:
-        draw["edge_clusters"] = lambda path: plots.plot_edge_clusters(result.networks, path=path)
-    if result.networks.has_stability:
-        draw["stability"] = lambda path: plots.plot_stability(result.networks, path=path)
-    (folder / "figures").mkdir()
-    for name, picture in draw.items():
-        picture(folder / "figures" / f"{name}.png")
-    if contents.differences:
-        _draw_differences(folder / "figures", result)
+        plots.plot_selection(result.selection, path=folder / "selection.png")
+    if options["time"] is not None:
+        plots.plot_over_time(networks, path=folder / "over_time.png")
+    if networks.edge_clusters is not None:
+        plots.plot_edge_clusters(networks, path=folder / "edge_clusters.png")
+    if networks.has_stability:
+        plots.plot_stability(networks, path=folder / "stability.png")
+    if options["differences"]:
+        _draw_differences(folder, result)
 
 
 def can_draw(session: Session) -> bool:
@@ -153,7 +134,7 @@ def can_draw(session: Session) -> bool:
     return False
 
 
-def _write_report(folder: Path, result: Result, contents: Contents, notes: str) -> None:
+def _write_report(folder: Path, result: Result, options: dict[str, Any]) -> None:
     import jointglasso as jgl
 
     prepared = {name: result.data.preparation.get(name) for name in ("association", "missing")}
@@ -163,11 +144,9 @@ def _write_report(folder: Path, result: Result, contents: Contents, notes: str) 
         networks=result.networks,
         selection=result.selection,
         stability=result.stability,
-        groups=contents.groups,
         inference=result.inference,
         parameters=prepared | result.solution.parameters | {"sample_sizes": result.data.samples.sizes.tolist()},
-        title=contents.title,
-        notes=notes,
+        **options,
     )
 
 

@@ -129,6 +129,7 @@ class Grid:
     lines: Sequence[int]  # line of the file in which each row begins
     format: NumberFormat
     named: bool = True  # whether the header comes from the file
+    names_column: int | None = None  # the column that holds the names of the rows; None if the rows have no names
     unit: str = "line"  # "line" or "row", as the kind of file counts
     notes: list[str] = field(default_factory=list)  # how the file was read, in words
 
@@ -138,6 +139,16 @@ class Grid:
         mask = np.zeros(self.values.shape, dtype=bool)
         mask[tuple(np.array(list(self.words), dtype=int).reshape(-1, 2).T)] = True
         return mask
+
+    @property
+    def row_names(self) -> list[str]:
+        """Names of the rows, empty if the rows have no names."""
+        return [] if self.names_column is None else self.columns[self.names_column]
+
+    @property
+    def column_names(self) -> list[str]:
+        """Names of the columns without that of the row names."""
+        return [name for j, name in enumerate(self.header) if j != self.names_column]
 
     def require_number(self, row: int, column: int) -> None:
         """Refuse a cell that is a word."""

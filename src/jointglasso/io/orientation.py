@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -27,25 +26,6 @@ VARIABLE_HEADERS = frozenset({
 NAME_HEADERS = SAMPLE_HEADERS | VARIABLE_HEADERS | {"", "id", "index", "name", "unnamed: 0"}
 
 
-@dataclass(frozen=True)
-class _Orientation:
-    """A grid with the column that holds the names of its rows, None if the rows have no names."""
-
-    grid: Grid
-    options: ReadOptions
-    names_column: int | None
-
-    @property
-    def row_names(self) -> list[str]:
-        """Names of the rows, empty if the rows have no names."""
-        return [] if self.names_column is None else self.grid.columns[self.names_column]
-
-    @property
-    def column_names(self) -> list[str]:
-        """Names of the columns without that of the row names."""
-        return [name for j, name in enumerate(self.grid.header) if j != self.names_column]
-
-
 def orient(grid: Grid, options: ReadOptions, labels: LabelFile | None) -> AnnotatedSamples:
     """The samples of a grid, in rows."""
     title = grid.header[0]
@@ -53,17 +33,17 @@ def orient(grid: Grid, options: ReadOptions, labels: LabelFile | None) -> Annota
         remedy = "remove what stands above the names of the columns"
         raise wrong(f"{grid.path}: the first line has one cell only, {title!r}, as a title has: {remedy}.")
     _drop_empty_columns(grid)
-    orientation = _Orientation(grid, options, _names_column(grid, options))
-    side = options.samples_in or _detect_side(orientation, labels)
-    if side == "columns" and orientation.names_column is None and options.names is not False:
+    grid.names_column = _names_column(grid, options)
+    side = options.samples_in or _detect_side(grid, options, labels)
+    if side == "columns" and grid.names_column is None and options.names is not False:
         # Words in the first column are names of variables even if repeated; numbers can be data.
         if not _begins_with_words(grid):
             remedy = f"{argument('names', False)} if it is a sample, {argument('names', title)} if these are names"
             problem = f"the first column {title!r} holds numbers instead of names of variables"
             message = f"{grid.path}: the samples are in columns, but {problem}: say {remedy}."
             raise InputError(message, "names")
-        orientation = _Orientation(grid, options, 0)
-    return _samples(orientation, side)
+        grid.names_column = 0
+    return _samples(grid, options, side)
 
 
 def _drop_empty_columns(grid: Grid) -> None:
@@ -98,21 +78,20 @@ def _begins_with_words(grid: Grid) -> bool:
     return bool(grid.is_word[:, 0].mean() > 0.5)
 
 
-def _detect_side(orientation: _Orientation, labels: LabelFile | None) -> str:
+def _detect_side(grid: Grid, options: ReadOptions, labels: LabelFile | None) -> str:
     """Side of the samples: by labels, names in the label file, the header of the names, one side without names."""
-    grid, names_column = orientation.grid, orientation.names_column
-    if orientation.options.annotation_names:
-        return _side_of_annotations(orientation)
+    if options.annotation_names:
+        return _side_of_annotations(grid, options)
     if labels is not None and labels.width > 1:
-        return _side_of_names(orientation, labels)
-    title = "" if names_column is None else grid.header[names_column].casefold()
-    if title in SAMPLE_HEADERS or (grid.named and names_column is None):
+        return _side_of_names(grid, labels)
+    title = "" if grid.names_column is None else grid.header[grid.names_column].casefold()
+    if title in SAMPLE_HEADERS or (grid.named and grid.names_column is None):
         return "rows"
     if title in VARIABLE_HEADERS:
         return "columns"
-    sides = {"rows": len(grid.lines), "columns": len(orientation.column_names)}
+    sides = {"rows": len(grid.lines), "columns": len(grid.column_names)}
     if labels is None:
-        fits = _sides_with_words(orientation)  # the check of the cells then asks for the label
+        fits = _sides_with_words(grid, options)  # the check of the cells then asks for the label
     else:
         fits = [side for side, length in sides.items() if len(labels.rows) in (length, length + 1)]
     if len(fits) == 1:
@@ -124,24 +103,22 @@ def _detect_side(orientation: _Orientation, labels: LabelFile | None) -> str:
     raise InputError(message, "samples_in")
 
 
-def _sides_with_words(orientation: _Orientation) -> list[str]:
+def _sides_with_words(grid: Grid, options: ReadOptions) -> list[str]:
     """Sides of the samples for which a column or a row consists of words, as class names do."""
-    grid, drop = orientation.grid, orientation.options.drop
-    columns = [j for j, name in enumerate(grid.header) if j != orientation.names_column and name not in drop]
-    names = orientation.row_names or numbered("", len(grid.lines))
-    is_word = grid.is_word[np.ix_([i for i, name in enumerate(names) if name not in drop], columns)]
+    columns = [j for j, name in enumerate(grid.header) if j != grid.names_column and name not in options.drop]
+    names = grid.row_names or numbered("", len(grid.lines))
+    is_word = grid.is_word[np.ix_([i for i, name in enumerate(names) if name not in options.drop], columns)]
     return [side for axis, side in enumerate(("rows", "columns")) if is_word.all(axis=axis).any()]
 
 
-def _side_of_annotations(orientation: _Orientation) -> str:
-    grid, options = orientation.grid, orientation.options
+def _side_of_annotations(grid: Grid, options: ReadOptions) -> str:
     # A first column of repeated words does not name the rows, but an annotation can be one of them.
-    names = {"rows": orientation.column_names, "columns": orientation.row_names or grid.columns[0]}
+    names = {"rows": grid.column_names, "columns": grid.row_names or grid.columns[0]}
     sides = set()
     for name in options.annotation_names:
         fits = [side for side in names if name in names[side]]
         if not fits:
-            hint = nearest(name, orientation.column_names + orientation.row_names)
+            hint = nearest(name, grid.column_names + grid.row_names)
             option = options.option_of(name)
             raise InputError(f"{grid.path} has no column or row {name!r} ({hint}): correct {argument(option)}.", option)
         if len(fits) == 2:
@@ -155,23 +132,22 @@ def _side_of_annotations(orientation: _Orientation) -> str:
     return sides.pop()
 
 
-def _side_of_names(orientation: _Orientation, labels: LabelFile) -> str:
-    names = {"rows": orientation.row_names, "columns": orientation.column_names}
+def _side_of_names(grid: Grid, labels: LabelFile) -> str:
+    names = {"rows": grid.row_names, "columns": grid.column_names}
     fits = [side for side in names if not set(labels.first_column).isdisjoint(names[side])]
     if len(fits) == 1:
         return fits[0]
-    if not fits and orientation.names_column is None:
+    if not fits and grid.names_column is None:
         return "rows"  # matching the labels then reports that there are no names
     matches = "both the rows and the columns" if fits else "neither the rows nor the columns"
     remedy = f"give the label file of this table, or say {argument('samples_in', ...)} if it is"
-    raise InputError(f"{labels.path} names {matches} of {orientation.grid.path}: {remedy}.", "labels")
+    raise InputError(f"{labels.path} names {matches} of {grid.path}: {remedy}.", "labels")
 
 
-def _samples(orientation: _Orientation, side: str) -> AnnotatedSamples:
+def _samples(grid: Grid, options: ReadOptions, side: str) -> AnnotatedSamples:
     """Samples with their annotations; the other rows and columns are checked to hold numbers."""
-    grid, options, row_names = orientation.grid, orientation.options, orientation.row_names
-    in_rows = side == "rows"
-    names, other = (orientation.column_names, row_names) if in_rows else (row_names, orientation.column_names)
+    row_names, in_rows = grid.row_names, side == "rows"
+    names, other = (grid.column_names, row_names) if in_rows else (row_names, grid.column_names)
     for name in options.annotation_names:
         _require_name(grid.path, name, names, options.option_of(name), "column" if in_rows else "row", other)
     for name in options.drop:
@@ -179,9 +155,9 @@ def _samples(orientation: _Orientation, side: str) -> AnnotatedSamples:
         _require_name(grid.path, name, droppable, "drop", "column" if in_rows else "row or column")
     excluded = {*options.annotation_names, *options.drop}
     not_columns = excluded if in_rows else set(options.drop)
-    columns = [j for j, name in enumerate(grid.header) if j != orientation.names_column and name not in not_columns]
+    columns = [j for j, name in enumerate(grid.header) if j != grid.names_column and name not in not_columns]
     rows = [i for i in range(len(grid.lines)) if in_rows or not row_names or row_names[i] not in excluded]
-    _require_numbers(orientation, rows, columns, side)
+    _require_numbers(grid, rows, columns, side)
     values = grid.values[:, columns] if in_rows else np.ascontiguousarray(grid.values[np.ix_(rows, columns)].T)
     header = [grid.header[j] for j in columns]
     named_rows = [row_names[i] for i in rows] if row_names else numbered("" if in_rows else "x", len(rows))
@@ -193,12 +169,9 @@ def _samples(orientation: _Orientation, side: str) -> AnnotatedSamples:
         else:
             cells = [grid.rows[row_names.index(name)][j] for j in columns]
         annotations[name] = [as_label(cell) for cell in cells]
-    what, title = "sample" if in_rows else "variable", grid.header[orientation.names_column or 0]
-    note = (
-        f"{what} names from the {f'column {title!r}' if title else 'first column'}"
-        if row_names
-        else f"{what}s numbered"
-    )
+    what, title = "sample" if in_rows else "variable", grid.header[grid.names_column or 0]
+    origin = f"column {title!r}" if title else "first column"
+    note = f"{what} names from the {origin}" if row_names else f"{what}s numbered"
     return AnnotatedSamples(
         path=grid.path,
         X=values,
@@ -225,9 +198,8 @@ def _require_name(
         raise InputError(f"{path} has {names.count(name)} {what}s {name!r}: rename or remove all but one.", option)
 
 
-def _require_numbers(orientation: _Orientation, rows: list[int], columns: list[int], side: str) -> None:
+def _require_numbers(grid: Grid, rows: list[int], columns: list[int], side: str) -> None:
     """Refuse words among the data; a column or row of words first, since one option explains all of them."""
-    grid = orientation.grid
     if not rows or not columns:
         options = f"{argument('label')}, {argument('names')} and {argument('drop')}"
         raise wrong(f"{grid.path}: no variables are left beside names and labels: check {options}.")
@@ -242,7 +214,7 @@ def _require_numbers(orientation: _Orientation, rows: list[int], columns: list[i
         what, label = "column", argument("label", name) if side == "rows" else ""
         remedy = f"{label} or {argument('names', name)}" if label else argument("names", name)
     elif side == "columns" and is_word[first_row].sum() > is_number[first_row].sum():
-        name = orientation.row_names[row] if orientation.row_names else str(row + 1)
+        name = grid.row_names[row] if grid.row_names else str(row + 1)
         what, label = "row", argument("label", name)
         remedy = label
     if remedy:
