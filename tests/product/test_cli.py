@@ -385,9 +385,11 @@ def screened(*arguments):
     """Names of the classes and of the variables as `screen` reads them."""
     from jointglasso.cli.input_data import read_data
     from jointglasso.cli.screen import screen
+    from jointglasso.cli.session import Session
 
-    context = screen.make_context("screen", [str(argument) for argument in arguments])
-    return read_data(context.params).samples
+    with screen.make_context("screen", [str(argument) for argument in arguments]) as context:
+        session = Session(as_json=False, command_line="", arguments={}, quiet=True)
+        return read_data(session, context.params).samples
 
 
 def test_classes_have_the_order_and_the_names_that_are_asked_for(table):

@@ -38,8 +38,9 @@ def select(session: Session, /, **options: Any) -> int:
         data = read_data(session, options)
         with workers_of(session, options) as executor:
             selection = choose(session, data, options["criterion"], {**options, "executor": executor})
-        tried = selection.table[selection.table["tried"]]
-        session.say("\n" + table_text(tried[["lambda1", "lambda2", "edges", "score"]], len(tried), digits=6))
+        points = selection.table[["lambda1", "lambda2", "edges", "score"]][selection.records["tried"]]
+        points.insert(0, "", ["* " if point == selection.best else "" for point in points.index])
+        session.say("\n" + table_text(points, len(points), digits=6))
         session.say("\n" + session.in_options(selection.explain()))
         if folder is not None:
             write_selection(folder, selection)
