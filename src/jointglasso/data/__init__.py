@@ -1,13 +1,12 @@
 """Covariance sources: screening and solvers read S_k through the base class `CovarianceSource`."""
 
-from jointglasso.data.source import CovarianceSource, DenseCovariance, StreamedSource, as_source, fingerprint
+from jointglasso.data.source import CovarianceSource, DenseCovariance, as_source, fingerprint
 from jointglasso.data.streamed import SampleCovariance
 
 __all__ = [
     "CovarianceSource",
     "DenseCovariance",
     "SampleCovariance",
-    "StreamedSource",
     "as_source",
     "fingerprint",
 ]

@@ -173,30 +173,27 @@ def check_weights(weights: Any, class_names: Sequence[str], sample_sizes: IntArr
         sizes = np.asarray(sample_sizes, dtype=float)
         return np.sqrt(sizes / sizes.mean()) if weights == "sqrt_sample_size" else sizes / sizes.sum()
     if isinstance(weights, Mapping):
-        if {str(name) for name in weights} != set(class_names):
-            requested, known = sorted(map(str, weights)), sorted(class_names)
-            raise InputError(
-                f"weights names the classes {requested}, the data {known}: give one weight for each class.", "weights"
-            )
         by_name = {str(name): value for name, value in weights.items()}
+        if set(by_name) != set(class_names):
+            raise InputError(
+                f"weights names the classes {sorted(by_name)}, the data {sorted(class_names)}: give one weight for "
+                "each class.",
+                "weights",
+            )
         weights = [by_name[name] for name in class_names]
     try:
         values = np.array(weights, dtype=float)
     except (TypeError, ValueError):
-        raise InputTypeError(
-            f"weights must be {n_classes} numbers, one per class, not {weights!r}.", "weights"
-        ) from None
+        text = f"weights must be {n_classes} numbers, one per class, not {weights!r}."
+        raise InputTypeError(text, "weights") from None
     if values.shape != (n_classes,):
         raise InputError(
             f"weights has shape {values.shape}, but there are {n_classes} classes: give one weight each.", "weights"
         )
     for name, value in zip(class_names, values, strict=True):
         if not np.isfinite(value) or value <= 0:
-            raise InputError(
-                f"The weight of class {name!r} is {value:g}; it must be a finite number > 0.",
-                "weights",
-                class_name=name,
-            )
+            text = f"The weight of class {name!r} is {value:g}; it must be a finite number > 0."
+            raise InputError(text, "weights", class_name=name)
         if not 1.0 / LARGEST_WEIGHT <= value <= LARGEST_WEIGHT:
             raise InputError(
                 f"The weight of class {name!r} is {value:g}, out of the range {1.0 / LARGEST_WEIGHT:g} to "

@@ -228,20 +228,15 @@ class Preparation:
 def _moments(samples: Samples, assume_centered: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Means, variances and masks of constant variables, each (K, p), over the observed values."""
     location = np.zeros((samples.n_classes, samples.n_variables))
-    variance = np.zeros_like(location)
-    constant = np.zeros(location.shape, dtype=bool)
+    variance, constant = np.zeros_like(location), np.zeros(location.shape, dtype=bool)
     for k, X in enumerate(samples.matrices):
-        present = ~np.isnan(X)
-        counts = present.sum(axis=0)
-        _require_observed(counts, samples.class_names[k], samples.variable_names)
-        filled = np.where(present, X, 0.0)
-        first = filled[present.argmax(axis=0), np.arange(X.shape[1])]
+        _require_observed((~np.isnan(X)).sum(axis=0), samples.class_names[k], samples.variable_names)
         with np.errstate(over="ignore", invalid="ignore"):
             if not assume_centered:
-                location[k] = filled.sum(axis=0) / counts
-            variance[k] = (np.where(present, X - location[k], 0.0) ** 2).sum(axis=0) / counts
-        reference = np.zeros_like(first) if assume_centered else first
-        constant[k] = ((reference == X) | ~present).all(axis=0)
+                location[k] = np.nanmean(X, axis=0)
+            variance[k] = np.nanmean((X - location[k]) ** 2, axis=0)
+        low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
+        constant[k] = (low == high) & ((low == 0) | (not assume_centered))
         require_sound_variance(variance[k], constant[k], samples.class_names[k], samples.variable_names)
     return location, variance, constant
 

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
@@ -94,35 +93,6 @@ class CovarianceSource(ABC):
         """Arrays that identify class k, for the fingerprint: by default the diagonal and a random sample of entries."""
         i, j = np.random.default_rng(0).integers(0, self.n_variables, (2, _SAMPLED))
         return [self.diagonal(k), self.entries(k, i, j)]
-
-
-class StreamedSource(CovarianceSource):
-    """Source with fast float32 tiles and a rigorous bound on their rounding error.
-
-    Screening reads the rounded tiles, and `entries` for the exact value of every undecided pair.
-    """
-
-    @property
-    @abstractmethod
-    def device(self) -> str:
-        """Device of the screening pass: "cpu", or one of `backends.SCANNERS`."""
-
-    @abstractmethod
-    def unit_vectors(self, k: int) -> NDArray[np.float32]:
-        """Array (p, n_k) whose row inner products are the rough correlations of class k."""
-
-    @abstractmethod
-    def rough_correlations(
-        self, k: int, rows: slice, columns: slice, out: NDArray[np.float32] | None = None
-    ) -> NDArray[np.float32]:
-        """``S_ij / sqrt(S_ii S_jj)`` of class k, with error at most `correlation_error(k)`; 0 where a variance is 0.
-
-        Written into `out` if given: allocating memory for every tile takes as long as testing it.
-        """
-
-    @abstractmethod
-    def correlation_error(self, k: int) -> float:
-        """Bound on the error of every rough correlation of class k."""
 
 
 def as_source(S: Any) -> CovarianceSource:

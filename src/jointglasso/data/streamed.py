@@ -21,7 +21,7 @@ from jointglasso.data.checks import (
 )
 from jointglasso.data.effects import with_sample_weights, without_covariates
 from jointglasso.data.samples import Samples
-from jointglasso.data.source import StreamedSource
+from jointglasso.data.source import CovarianceSource
 
 #: Entries of the samples that are centred at a time, to stay in cache.
 _PIECE = 65_536
@@ -34,7 +34,7 @@ DEVICES = ("auto", "cpu", *SCANNERS)
 _WORTH_A_DEVICE = 1e12
 
 
-class SampleCovariance(StreamedSource):
+class SampleCovariance(CovarianceSource):
     """Sample covariance or correlation of each class, computed in tiles from the samples.
 
     Parameters
@@ -54,8 +54,7 @@ class SampleCovariance(StreamedSource):
     device : {"auto", "cpu", "cuda"}
         Device of the screening products: the processor, or a CUDA device through CuPy (``pip install
         'jointglasso[gpu]'``). "auto" uses the device if there is one and the scan is long enough to benefit. The
-        result is the same. "cuda" also factors the matrices of groups of 1,500 variables and more there. With too
-        little memory on the device, the processor is used, with a warning.
+        result is the same. With too little memory on the device, the processor is used, with a warning.
     class_names, variable_names : sequence of str, optional
         Names used in messages and results.
     variables : {"same", "union", "intersection"}
@@ -106,7 +105,7 @@ class SampleCovariance(StreamedSource):
         self.scale = check_choice("scale", scale, SCALES)
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)
-        self._device = self._choose_device(device)
+        self.device = self._choose_device(device)
 
     def __repr__(self) -> str:
         classes = ", ".join(
@@ -243,16 +242,18 @@ class SampleCovariance(StreamedSource):
         out[on_diagonal] = self._diagonals[k][rows[on_diagonal]]
         return out
 
-    @property
-    def device(self) -> str:
-        return self._device
-
     def unit_vectors(self, k: int) -> NDArray[np.float32]:
+        """Array (p, n_k) whose row inner products are the rough correlations of class k."""
         return self._rough[k]
 
     def rough_correlations(
         self, k: int, rows: slice, columns: slice, out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
+        """``S_ij / sqrt(S_ii S_jj)`` of class k in single precision, with error at most `correlation_error(k)`.
+
+        0 where a variance is 0. Written into `out` if given: allocating memory for every tile takes as long as testing
+        it.
+        """
         U = self._rough[k]
         return np.matmul(U[rows], U[columns].T, out=out)
 

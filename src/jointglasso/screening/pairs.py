@@ -16,7 +16,7 @@ from jointglasso import config
 from jointglasso._threads import cores_here, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.backends import SCANNERS, DeviceFailed, scanner
-from jointglasso.data import CovarianceSource, StreamedSource
+from jointglasso.data import CovarianceSource, SampleCovariance
 from jointglasso.data.checks import impossible_pair
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 
@@ -100,9 +100,9 @@ def scan_pairs(
                 return table
             return replace(table, thresholds=()).take(_possibly_outside_ball(penalty, table.weighted, table.factor))
     scan = TileScan(source, penalty, weights, pair_weights, strong_only)
-    if isinstance(source, StreamedSource) and map_tiles is not None and (pieces := tile_ranges(source)):
+    if isinstance(source, SampleCovariance) and map_tiles is not None and (pieces := tile_ranges(source)):
         parts = map_tiles(scan_tile_range, pieces, scan)
-    elif isinstance(source, StreamedSource):
+    elif isinstance(source, SampleCovariance):
         i, j = scan.candidates(source)
         parts = map_on_cores(lambda piece: scan.evaluate_exactly(i[piece], j[piece]), _pieces(len(i), cores_here()))
     else:
@@ -266,7 +266,7 @@ class TileScan:
         self.deviation = [np.sqrt(source.diagonal(k)) for k in range(source.n_classes)]
         self.weighted_deviation = [w * deviation for w, deviation in zip(weights, self.deviation, strict=True)]
         self.errors: list[float] = []
-        if isinstance(source, StreamedSource):
+        if isinstance(source, SampleCovariance):
             self.errors = [source.correlation_error(k) for k in range(len(weights))]
         self._local = _Scratch()
 
@@ -277,7 +277,7 @@ class TileScan:
         self.__dict__.update(state)
         self._local = _Scratch()
 
-    def candidates(self, source: StreamedSource) -> tuple[IntArray, IntArray]:
+    def candidates(self, source: SampleCovariance) -> tuple[IntArray, IntArray]:
         """Pairs that single-precision covariances cannot rule out, in the order of the tiles, from CPU or GPU."""
         if source.device in SCANNERS:
             try:
@@ -288,7 +288,7 @@ class TileScan:
         i, j = (np.concatenate(ends) for ends in zip(*per_tile, strict=True))
         return i, j
 
-    def _candidates_on_device(self, source: StreamedSource) -> tuple[IntArray, IntArray]:
+    def _candidates_on_device(self, source: SampleCovariance) -> tuple[IntArray, IntArray]:
         units = [source.unit_vectors(k) for k in range(self.source.n_classes)]
         with np.errstate(divide="ignore"):
             rows = [1.0 / (scale * (1.0 + 1e-12)) for scale in self.weighted_deviation]
@@ -342,7 +342,7 @@ class TileScan:
         i, j = self._collect(n_hits, columns)
         return i + rows.start, j + columns.start, np.column_stack([tile[i, j] for tile in tiles_by_class])
 
-    def possible(self, source: StreamedSource, rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
+    def possible(self, source: SampleCovariance, rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
         """Pairs of a tile that its single-precision correlations cannot rule out."""
         from jointglasso.kernels.scan import mark_possibly_above
 
