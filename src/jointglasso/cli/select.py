@@ -40,7 +40,7 @@ def select(session: Session, /, **options: Any) -> int:
             selection = choose(session, data, options["criterion"], {**options, "executor": executor})
         points = selection.table[["lambda1", "lambda2", "edges", "score"]][selection.records["tried"]]
         points.insert(0, "", ["* " if point == selection.best else "" for point in points.index])
-        session.say("\n" + table_text(points, len(points), digits=6))
+        session.say("\n" + table_text(points, len(points), digits=7))
         session.say("\n" + session.in_options(selection.explain()))
         if folder is not None:
             write_selection(folder, selection)
