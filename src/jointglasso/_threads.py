@@ -22,8 +22,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-#: Block size up to which BLAS libraries use one thread by themselves; setting the limit takes longer than a product.
-_SINGLE_THREADED_ANYWAY = 64
+#: Block size up to which BLAS libraries use one thread by themselves (OpenBLAS inverts triangles of 24 rows on several,
+#: at up to a hundred times the processor time); setting the limit takes longer than a product.
+_SINGLE_THREADED_ANYWAY = 16
 
 _limit_lock = Lock()
 _n_limits = 0

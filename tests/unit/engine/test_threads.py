@@ -10,7 +10,15 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import jointglasso as jgl
-from jointglasso._threads import Workers, _helpers, available_cores, map_on_cores, map_on_threads, single_threaded_blas
+from jointglasso._threads import (
+    Workers,
+    _helpers,
+    available_cores,
+    blas_threads_for,
+    map_on_cores,
+    map_on_threads,
+    single_threaded_blas,
+)
 
 
 def test_every_item_is_done_once_and_in_its_place():
@@ -132,6 +140,13 @@ def test_blas_is_held_to_one_thread_by_any_thread():
             other.join()
             work()
     assert seen == [1, 2] * 4
+
+
+@pytest.mark.parametrize("size", [24, 59, 64, 300])
+def test_blocks_that_are_not_huge_are_factored_on_one_thread(size):
+    """OpenBLAS inverts a triangle of 24 rows on all cores, which takes a hundred times as long on a busy machine."""
+    with threadpool_limits(limits=2, user_api="blas"), blas_threads_for(size):
+        assert {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"} == {1}
 
 
 def test_refits_of_a_selection_hold_blas_to_one_thread(monkeypatch):
