@@ -26,7 +26,7 @@ from jointglasso.solution import Certificate, History, Iteration, LowRank, Solut
 from jointglasso.solvers.latent import LatentPoint, LatentProblem, low_rank_is_zero, solve_latent
 
 #: Bytes per entry of the full matrices; and the default limit on ADMM iterations.
-_BYTES_PER_ENTRY, _MAX_ITER = 500.0, 5000
+_BYTES_PER_ENTRY, _MAX_ITER = 500.0, 20_000
 
 #: Radius of the entries of A: the gap does not bound them.
 _ANYWHERE = 1e100
