@@ -385,6 +385,42 @@ def hvp(theta: FloatArray, v: float, lambda2: float, step: FloatArray) -> FloatA
     return v * lambda2 / norm * (step - direction * (direction @ step))
 
 
+def hessian_diagonal(theta: FloatArray, v: float, lambda2: float) -> FloatArray:
+    """Diagonal of the Hessian of one pair on its face, zero at zeros."""
+    return np.array(
+        [hvp(theta, v, lambda2, unit) @ unit if t else 0.0 for t, unit in zip(theta, np.eye(len(theta)), strict=True)]
+    )
+
+
+def retract(theta: FloatArray, l1: FloatArray | float, values: FloatArray) -> FloatArray:
+    """`values` without those whose sign is the opposite of that of `theta`, where the L1 part has a weight."""
+    return np.where((l1 > 0.0) & (theta * values < 0.0), 0.0, values)
+
+
+def threshold(lambda1: float) -> float:
+    """Size of a covariance up to which its class is not reason enough for an edge."""
+    return lambda1
+
+
+def rescale(weight: FloatArray, variance: FloatArray, tau: FloatArray, square: FloatArray, coupled: bool) -> FloatArray:
+    """Minimiser ``1 / (c tau - h / tau)`` along the ray of (t, tau) in each class, or the one of all classes."""
+    ratio = variance * tau - square / tau
+    if coupled:
+        mean = np.sum(weight * ratio) / np.sum(weight)
+        return np.full(len(tau), 1.0 / max(mean, 1e-4) if mean > 0.0 else 1.0)
+    return np.where(ratio > 0.0, 1.0 / np.maximum(ratio, 1e-4), 1.0)
+
+
+def multiply_rows(D: FloatArray, W: FloatArray) -> FloatArray:
+    """Rows of ``D W``, as columns."""
+    return (D @ W).T
+
+
+def sample_rows(D: FloatArray, W: FloatArray, wanted: BoolArray) -> FloatArray:
+    """``W D W`` at the wanted entries."""
+    return np.where(wanted, W @ D @ W, 0.0)
+
+
 def face(
     theta: FloatArray, start: IntArray, factor: FloatArray, lambda1: float, lambda2: float
 ) -> tuple[IntArray, FloatArray]:

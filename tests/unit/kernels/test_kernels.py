@@ -34,15 +34,7 @@ NO_REFERENCE = {
     "column_parts.allocate_workspace": "arrays of the right length",
     "column_parts.descend_once": "sweeps end at the solution, by the certificate: test_columns.py",
     "column_parts.update_diagonal": "sweeps end at the solution, by the certificate: test_columns.py",
-    "column_parts.rescale": "sweeps end at the solution, by the certificate: test_columns.py",
     "small_columns.ascend_small_groups": "ends at the solution, by the certificate: test_columns.py",
-    "face.multiply_rows": "the product is compared with W D W: test_newton.py",
-    "face.sample_rows": "the product is compared with W D W: test_newton.py",
-    "entries.hvp": "compared with differences of the gradient: test_newton.py",
-    "entries.hessian_diagonal": "compared with differences of the gradient: test_newton.py",
-    "entries.retract": "no sign and no order changes: test_newton.py",
-    "group_pair.threshold": "lambda1",
-    "group_pair.retract": "no sign and no order changes: test_newton.py",
     "column_face.step_on_face": "reaches the minimum on the face: test_column_face.py",
 }
 

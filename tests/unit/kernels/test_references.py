@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from jointglasso.kernels import (
     column_parts,
     columns,
     entries,
+    face,
     forest,
     group_pair,
     group_state,
@@ -91,6 +94,17 @@ def is_dual_feasible(penalty, u, pair, work):
 @njit
 def update(penalty, a, b, pair, out, work):
     group_pair.update(penalty, a, b, pair, out, work)
+
+
+@njit
+def retract_and_threshold(penalty, theta, pair, values):
+    group_pair.retract(penalty, theta, pair, values)
+    return group_pair.threshold(penalty, 0)
+
+
+@njit
+def rescale(penalty, blocks, diagonal, square, scale):
+    column_parts.rescale(penalty, blocks, diagonal, square, scale)
 
 
 @njit
@@ -288,7 +302,7 @@ def test_group_penalty_of_one_pair(rng):
     work = PenaltyWorkspace(np.empty((1, n)), NONE[None])
     theta = rng.normal(size=n) * (rng.random(n) < 0.7) * rng.choice([0.0, 1.0], p=[0.2, 0.8])
     target, step, a = rng.normal(size=n), rng.normal(size=n), rng.uniform(0.1, 3.0, n)
-    start, factor, out = np.array([0, n]), np.array([v]), np.empty(n)
+    start, factor, out, target_step = np.array([0, n]), np.array([v]), np.empty(n), step.copy()
     subgradient(penalty, theta, target, pair, out, work)
     np.testing.assert_allclose(out, reference.subgradient(theta, target, v, lambda1, lambda2), atol=1e-13)
     inside = reference.is_dual_feasible(target, start, factor, lambda1, lambda2)[0]
@@ -303,6 +317,8 @@ def test_group_penalty_of_one_pair(rng):
     assert count == np.count_nonzero(theta)
     expected = reference.hvp(theta, v, lambda2, step) if theta.any() else np.zeros(n)
     np.testing.assert_allclose(product, expected, atol=1e-12)
+    assert retract_and_threshold(penalty, theta, pair, step) == reference.threshold(lambda1)
+    np.testing.assert_array_equal(step, reference.retract(theta, v * lambda1, target_step))
 
 
 def test_group_penalty_of_many_pairs(rng):
@@ -323,3 +339,63 @@ def test_group_penalty_of_many_pairs(rng):
     expected_variable, expected_gradient = reference.face(theta, start, factor, lambda1, lambda2)
     np.testing.assert_array_equal(variable, expected_variable)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-14)
+    step, product, diagonal = rng.normal(size=n), np.full(n, np.nan), np.full(n, np.nan)
+    entries.hvp(penalty, theta, step, data, product)
+    entries.hessian_diagonal(penalty, theta, data, diagonal)
+    retracted = step.copy()
+    entries.retract(penalty, theta, data, retracted)
+    for pair, (first, last) in enumerate(itertools.pairwise(start)):
+        t, v = theta[first:last], factor[pair] if len(factor) else 1.0
+        masked = np.where(t != 0.0, step[first:last], 0.0)
+        expected = np.where(t != 0.0, reference.hvp(t, v, lambda2, masked), 0.0) if t.any() else np.zeros(len(t))
+        np.testing.assert_allclose(product[first:last], expected, atol=1e-12)
+        np.testing.assert_allclose(diagonal[first:last], reference.hessian_diagonal(t, v, lambda2), atol=1e-12)
+        kept = reference.retract(t, v * lambda1, step[first:last])
+        np.testing.assert_array_equal(retracted[first:last], kept)
+
+
+@pytest.mark.parametrize("lambda2", [0.1, 5.0])
+def test_rescaling_of_a_column(rng, lambda2):
+    """Class by class where lambda2 is small, and one factor otherwise; class 1 has no block."""
+    blocks = np.array([0, -1, 1, 2])
+    weight, variance, tau, square = rng.uniform(0.1, 3.0, (4, 4))
+    square[:3] *= rng.choice([0.1, 1.0])
+    scale = np.full(4, np.nan)
+    diagonal = column_parts.ColumnDiagonal(weight, variance, tau)
+    rescale(GroupPair(1.0, lambda2), blocks, diagonal, square, scale)
+    own = blocks >= 0
+    expected = reference.rescale(weight[own], variance[own], tau[own], square[own], lambda2 > 1.0)
+    np.testing.assert_allclose(scale[own], expected, rtol=1e-12)
+
+
+def test_products_with_a_sparse_matrix(rng):
+    """``W D W`` at the entries of D, for two blocks one after another."""
+    sizes, offset = rng.integers(1, 300, 2), 0
+    parts = []
+    for b in sizes:
+        upper = np.triu(rng.random((b, b)) < 0.05) | np.eye(b, dtype=bool)
+        values = np.where(upper, rng.normal(size=(b, b)), 0.0)
+        parts.append((upper | upper.T, np.triu(values) + np.triu(values, 1).T, rng.normal(size=(b, b))))
+    parts = [(pattern, D, W + W.T) for pattern, D, W in parts]
+    base, start, column, entry, values = [], [0], [], [], []
+    for pattern, D, _ in parts:
+        number = np.full(pattern.shape, -1)
+        number[np.triu(pattern)] = len(values) + np.arange(np.triu(pattern).sum())
+        number = np.maximum(number, number.T)
+        values.extend(D[np.triu(pattern)])
+        for row in range(len(D)):
+            base.append(offset)
+            column.extend(np.flatnonzero(pattern[row]))
+            entry.extend(number[row, pattern[row]])
+            start.append(len(column))
+        offset += D.size
+    width, slot = np.repeat(sizes, sizes), np.concatenate([np.arange(b) for b in sizes])
+    index = face.SupportIndex(*(np.array(one, dtype=np.int64) for one in (base, width, slot, start, column, entry)))
+    W, n_rows = np.concatenate([W.ravel() for *_, W in parts]), int(sizes.sum())
+    values, product, out = np.array(values), np.empty(offset), np.full(len(values), np.nan)
+    face.multiply_rows(0, n_rows, index, W, values, product)
+    expected = np.concatenate([reference.multiply_rows(D, W).ravel() for _, D, W in parts])
+    np.testing.assert_allclose(product, expected, atol=1e-10)
+    face.sample_rows(0, n_rows, index, W, product, np.ones(len(values), dtype=bool), out)
+    upper = [reference.sample_rows(D, W, pattern)[np.triu(pattern)] for pattern, D, W in parts]
+    np.testing.assert_allclose(out, np.concatenate(upper), rtol=1e-8, atol=1e-8)
