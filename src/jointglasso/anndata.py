@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jointglasso._optional import require
 from jointglasso._typing import BoolArray
 from jointglasso._wording import listed
 from jointglasso.data import SampleCovariance
-from jointglasso.data.checks import InputError, check_choice, known_arguments
+from jointglasso.data.checks import InputError, InputTypeError, check_choice, known_arguments
 from jointglasso.data.effects import without_covariates
-from jointglasso.data.samples import annotations_of_cells, require_anndata, samples_of_cells
+from jointglasso.data.naming import final_names
+from jointglasso.data.samples import Samples, matrix_of
+from jointglasso.data.table_checks import SampleRows, deferred, label_rows, with_rows
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
@@ -167,6 +171,59 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
         certified=None if any(matrix is None for matrix in certified) else certified,
         edge_clusters=_stored_clusters(adata, key, len(names)),
     )
+
+
+def require_anndata(adata: Any) -> None:
+    """Refuse anything but an AnnData object."""
+    if not isinstance(adata, require("anndata", "anndata").AnnData):
+        raise InputTypeError(f"adata must be an AnnData object, not {type(adata).__name__}.", "adata")
+
+
+def samples_of_cells(adata: Any, groupby: str, layer: str | None = None, classes: Any = None) -> Samples:
+    """Lazy samples of the cells of an AnnData object by class, in order of appearance; only the labels are read."""
+    require_anndata(adata)
+    column = _columns_of_obs(adata, [groupby], "groupby")[groupby]
+    if layer is not None and layer not in adata.layers:
+        names = [name for name in adata.layers if name is not None]  # None is X, from anndata 0.13 on
+        raise InputError(f"There is no layer {layer!r}; the layers are {listed(names) or 'none'}.", "layer")
+    if classes is None and column.isna().any():
+        raise InputError(
+            f"{int(column.isna().sum())} cells have no label in obs[{groupby!r}]: label them, leave them out, or name "
+            "the classes to use.",
+            "groupby",
+        )
+    known = np.flatnonzero(~column.isna().to_numpy())
+    rows = {name: known[members] for name, members in label_rows(len(known), column.iloc[known]).items()}
+    requested = list(rows) if classes is None else [classes] if isinstance(classes, str) else [*map(str, classes)]
+    if unknown := sorted(set(requested).difference(rows)):
+        raise InputError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {listed(rows)}.", "classes")
+    values = adata.X if layer is None else adata.layers[layer]
+    if values is None:
+        raise InputError("adata.X is empty: name a layer.", "layer")
+    table = with_rows(values)
+    chosen = tuple(name for name in rows if name in requested)
+    parts = [deferred(SampleRows(table, rows[name]), matrix_of(name)) for name in chosen]
+    return Samples(parts, chosen, final_names(_distinct_names(adata.var_names), None, adata.n_vars))
+
+
+def annotations_of_cells(adata: Any, cells: Samples, names: Sequence[str], parameter: str) -> Any:
+    """Columns `names` of ``adata.obs``, with a row for each of the cells that `samples_of_cells` read."""
+    rows = [part.row_numbers for part in cells.parts if isinstance(part, SampleRows)]
+    return _columns_of_obs(adata, names, parameter).iloc[np.concatenate(rows)]
+
+
+def _columns_of_obs(adata: Any, names: Sequence[str], parameter: str) -> Any:
+    unknown = [name for name in names if name not in adata.obs]
+    if unknown:
+        raise InputError(f"obs has no column {unknown[0]!r}; its columns are {listed(adata.obs.columns)}.", parameter)
+    return adata.obs[list(names)]
+
+
+def _distinct_names(names: Any) -> list[str]:
+    """Variable names as strings; duplicates get their position appended to be unique."""
+    words = [str(name) for name in names]
+    counts = Counter(words)
+    return [word if counts[word] == 1 else f"{word} (variable {i})" for i, word in enumerate(words)]
 
 
 def masked(adata: Any, mask_var: Any) -> BoolArray:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from jointglasso.anndata import fit as networks, masked
-from jointglasso.data.samples import annotations_of_cells, samples_of_cells
+from jointglasso.anndata import annotations_of_cells, fit as networks, masked, samples_of_cells
 
 __all__ = ["differences", "networks"]
 

@@ -170,6 +170,7 @@ def _solve_at(
             callback=progress,
             on_interrupt="return" if options["keep_partial"] else "raise",
             prove=options["prove"],
+            weights=data.preparation["weights"],
             **arguments_of_solve(options, data),
             **more,
         )
@@ -189,7 +190,7 @@ def _edge_stability(session: Session, data: Data, solution: Any, options: dict[s
             executor=options["executor"],
             callback=show,
             **data.preparation,
-            **{name: value for name, value in arguments_of_solve(options, data).items() if name != "weights"},
+            **arguments_of_solve(options, data),
         )
 
 

@@ -52,6 +52,7 @@ def path(session: Session, /, **options: Any) -> int:
                 executor=executor,
                 checkpoint=options["checkpoint"],
                 on_interrupt="return" if options["keep_partial"] else "raise",
+                weights=data.preparation["weights"],
                 **arguments_of_solve(options, data),
             )
             facts = _save_solutions(session, folder, points, solutions)

@@ -35,12 +35,11 @@ FIRST_ESTIMATE = 5
 
 
 def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
-    """Keyword arguments common to `solve`, `solve_path`, `select` and `edge_stability`."""
+    """Keyword arguments common to `solve`, `solve_path`, `select` and `edge_stability`, the class weights excepted."""
     names = ("tol", "max_iter", "penalize_diagonal", "penalty_shape")
     arguments = {name: options[name] for name in names if options[name] is not None}
     if options["max_memory"] is not None:
         arguments["max_memory"] = options["max_memory"] * 2**30
-    arguments["weights"] = data.preparation["weights"]
     arguments |= _class_penalty(options, data)
     if options["pair_weights"] is not None:
         arguments["pair_weights"] = read_pair_weights(options["pair_weights"])
@@ -124,7 +123,7 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             halves=data.samples.n_variables <= MANY_VARIABLES,
             checkpoint=options["checkpoint"],
             **data.preparation,
-            **{name: value for name, value in arguments_of_solve(options, data).items() if name != "weights"},
+            **arguments_of_solve(options, data),
         )
     if selection.interrupted:
         session.note("Interrupted: the choice is among the grid points solved so far.")

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._optional import require
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.data.checks import InputError
@@ -189,7 +188,9 @@ def by_class(name: str, values: Any, samples: Samples) -> list[Any] | None:
 def _table(values: Any) -> Any:
     if hasattr(values, "to_pandas"):  # polars, pyarrow
         values = values.to_pandas()
-    return require("pandas", "pandas").DataFrame(values if hasattr(values, "columns") else np.asarray(values))
+    import pandas as pd
+
+    return pd.DataFrame(values if hasattr(values, "columns") else np.asarray(values))
 
 
 def _column(name: str, table: Any) -> Any:

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._optional import require
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso._wording import count, listed
-from jointglasso.data.checks import InputError, InputTypeError, check_choice
+from jointglasso._wording import count
+from jointglasso.data.checks import InputError, check_choice
 from jointglasso.data.naming import VARIABLES, align_variables, column_names, final_names, split_classes
 from jointglasso.data.table_checks import (
     SampleRows,
@@ -61,7 +60,7 @@ class Samples:
         Columns are matched by name where they have names; `variables` as in `Preparation`.
         """
         named = split_classes(tables, class_names, "sample matrix", SampleRows.can_read(tables))
-        parts = {name: deferred(X, _matrix_of(name)) for name, X in named.items()}
+        parts = {name: deferred(X, matrix_of(name)) for name, X in named.items()}
         names, parts, _ = align_variables(named, parts, variable_names, variables)
         return cls(list(parts.values()), tuple(parts), names).with_variables(variables)
 
@@ -82,7 +81,7 @@ class Samples:
     @property
     def matrices(self) -> list[FloatArray]:
         """Arrays (n_k, p) of the classes, read on each access; `loaded` keeps them in memory."""
-        return [read_matrix(part, _matrix_of(name)) for name, part in zip(self.class_names, self.parts, strict=True)]
+        return [read_matrix(part, matrix_of(name)) for name, part in zip(self.class_names, self.parts, strict=True)]
 
     def loaded(self) -> Samples:
         """Copy with all arrays in memory."""
@@ -91,7 +90,7 @@ class Samples:
     def one_by_one(self) -> Iterator[FloatArray]:
         """Iterate over the arrays of the classes, one in memory at a time; missing values raise InputError."""
         for name, part in zip(self.class_names, self.parts, strict=True):
-            X = read_matrix(part, _matrix_of(name))
+            X = read_matrix(part, matrix_of(name))
             require_finite(X, name, self.variable_names)
             yield X
 
@@ -240,7 +239,9 @@ def stacked(tables: Any, y: Any) -> tuple[Any, IntArray]:
     samples = Samples.by_class(tables).loaded()
     X: Any = np.concatenate(samples.matrices)
     if column_names(tables[0]) is not None:
-        X = require("pandas", "tables").DataFrame(X, columns=list(samples.variable_names))
+        import pandas as pd
+
+        X = pd.DataFrame(X, columns=list(samples.variable_names))
     return X, np.repeat(np.arange(1, samples.n_classes + 1), samples.sizes)
 
 
@@ -251,61 +252,6 @@ def rows_by_class(n_samples: int, y: Any) -> dict[str, IntArray]:
     return label_rows(n_samples, y)
 
 
-def _matrix_of(class_name: str) -> str:
+def matrix_of(class_name: str) -> str:
+    """Name of the samples of a class in messages."""
     return f"The sample matrix of class {class_name!r}"
-
-
-def require_anndata(adata: Any) -> None:
-    """Refuse anything but an AnnData object."""
-    if not isinstance(adata, require("anndata", "anndata").AnnData):
-        raise InputTypeError(f"adata must be an AnnData object, not {type(adata).__name__}.", "adata")
-
-
-def samples_of_cells(adata: Any, groupby: str, layer: str | None = None, classes: Any = None) -> Samples:
-    """Lazy samples of the cells of an AnnData object by class, in order of appearance; only the labels are read."""
-    require_anndata(adata)
-    column = _columns_of_obs(adata, [groupby], "groupby")[groupby]
-    if layer is not None and layer not in adata.layers:
-        names = [name for name in adata.layers if name is not None]  # None is X, from anndata 0.13 on
-        raise InputError(f"There is no layer {layer!r}; the layers are {listed(names) or 'none'}.", "layer")
-    if classes is None and column.isna().any():
-        raise InputError(
-            f"{int(column.isna().sum())} cells have no label in obs[{groupby!r}]: label them, leave them out, or name "
-            "the classes to use.",
-            "groupby",
-        )
-    known = np.flatnonzero(~column.isna().to_numpy())
-    rows = {name: known[members] for name, members in label_rows(len(known), column.iloc[known]).items()}
-    requested = list(rows) if classes is None else [classes] if isinstance(classes, str) else [*map(str, classes)]
-    if unknown := sorted(set(requested).difference(rows)):
-        raise InputError(f"obs[{groupby!r}] has no class {unknown[0]!r}; its classes are {listed(rows)}.", "classes")
-    chosen = {name: members for name, members in rows.items() if name in requested}
-    values = adata.X if layer is None else adata.layers[layer]
-    if values is None:
-        raise InputError("adata.X is empty: name a layer.", "layer")
-    table = with_rows(values)
-    parts = {name: deferred(SampleRows(table, members), _matrix_of(name)) for name, members in chosen.items()}
-    variable_names = final_names(distinct_names(adata.var_names), None, adata.n_vars)
-    return Samples(list(parts.values()), tuple(chosen), variable_names)
-
-
-def annotations_of_cells(adata: Any, cells: Samples, names: Sequence[str], parameter: str) -> Any:
-    """Columns `names` of ``adata.obs``, with a row for each of the cells that `samples_of_cells` read."""
-    rows = [part.row_numbers for part in cells.parts if isinstance(part, SampleRows)]
-    return _columns_of_obs(adata, names, parameter).iloc[np.concatenate(rows)]
-
-
-def _columns_of_obs(adata: Any, names: Sequence[str], parameter: str) -> Any:
-    unknown = [name for name in names if name not in adata.obs]
-    if unknown:
-        raise InputError(f"obs has no column {unknown[0]!r}; its columns are {listed(adata.obs.columns)}.", parameter)
-    return adata.obs[list(names)]
-
-
-def distinct_names(names: Any) -> list[str]:
-    """Variable names as strings; duplicates get their position appended to be unique."""
-    words = [str(name) for name in names]
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    return [word if counts[word] == 1 else f"{word} (variable {i})" for i, word in enumerate(words)]

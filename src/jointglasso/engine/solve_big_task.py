@@ -18,7 +18,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.data.checks import indefinite_start, not_semidefinite
-from jointglasso.data.covariance_checks import semidefinite
+from jointglasso.data.source import semidefinite
 from jointglasso.duality import EDGE_GAP, DualityGap
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS

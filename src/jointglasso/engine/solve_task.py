@@ -18,7 +18,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.data.checks import indefinite_start, no_common_minimum, no_minimum, not_semidefinite
-from jointglasso.data.covariance_checks import semidefinite
+from jointglasso.data.source import semidefinite
 from jointglasso.duality import bound_groups, certified_edges, unpenalised_entries
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS, certified_equalities

@@ -12,7 +12,6 @@ from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.data import as_source, table_checks
-from jointglasso.data.samples import samples_of_cells
 from jointglasso.data.table_checks import SampleRows
 from jointglasso.engine.screening import SCREENING
 
@@ -384,12 +383,12 @@ def test_anndata_in_memory_or_on_disk(form, backed, tmp_path):
     cells(form(COUNTS), layers={"twice": form(2 * COUNTS)}).write_h5ad(tmp_path / "cells.h5ad")
     adata = anndata.read_h5ad(tmp_path / "cells.h5ad", backed=backed)
     for layer, factor in ((None, 1), ("twice", 2)):
-        found = jgl.SampleCovariance(samples_of_cells(adata, "tissue", layer), scale="correlation")
+        found = jgl.SampleCovariance(jgl.anndata.samples_of_cells(adata, "tissue", layer), scale="correlation")
         expected = jgl.SampleCovariance.from_labels(
             factor * COUNTS, LABELS, scale="correlation", variable_names=adata.var_names
         )
         assert_same_numbers(found, expected)
-    some = jgl.SampleCovariance(samples_of_cells(adata, "tissue", classes=["c", "a"]))
+    some = jgl.SampleCovariance(jgl.anndata.samples_of_cells(adata, "tissue", classes=["c", "a"]))
     kept = LABELS != "b"
     assert_same_numbers(
         some, jgl.SampleCovariance.from_labels(COUNTS[kept], LABELS[kept], variable_names=adata.var_names)
@@ -417,7 +416,7 @@ def test_networks_of_cells_on_disk_are_those_of_cells_in_memory(tmp_path):
 )
 def test_what_an_anndata_object_lacks_is_named(options, message):
     with pytest.raises(ValueError, match=message):
-        samples_of_cells(cells(COUNTS), **options)
+        jgl.anndata.samples_of_cells(cells(COUNTS), **options)
 
 
 # The protocol

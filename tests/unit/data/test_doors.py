@@ -13,7 +13,7 @@ from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.cli import main
-from jointglasso.data.samples import Samples, read_samples, samples_of_cells
+from jointglasso.data.samples import Samples, read_samples
 
 ORDER = ("sick", "cured", "healthy")
 Y = np.array(list(ORDER) * 12)
@@ -120,7 +120,7 @@ def test_classes_are_in_order_of_appearance_through_every_door(door, tmp_path):
 
 
 def test_classes_of_an_annotated_table_that_are_named_keep_their_order():
-    chosen = samples_of_cells(cells(), "state", classes=["healthy", "sick"])
+    chosen = jgl.anndata.samples_of_cells(cells(), "state", classes=["healthy", "sick"])
     assert chosen.class_names == ("sick", "healthy")
 
 

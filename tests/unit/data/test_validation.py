@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 
 import jointglasso as jgl
-from jointglasso.data.covariance_checks import is_semidefinite, semidefinite
+from jointglasso.data.source import is_semidefinite, semidefinite
 from jointglasso.engine.execute import SOLVERS
 from jointglasso.engine.screening import SCREENING
 from jointglasso.penalties import PENALTIES
