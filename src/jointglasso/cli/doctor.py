@@ -29,17 +29,10 @@ def doctor(session: Session, warm: bool) -> None:
     import jointglasso as jgl
 
     facts = _facts()
-    session.say(f"jointglasso {jgl.__version__}, Python {facts['python']} on {facts['machine']}")
-    session.say(f"  needed:   {_listed(facts['packages'])}")
-    session.say(f"  optional: {_listed(facts['optional'])}")
-    memory = facts["memory_bytes"]
-    available = "unknown" if memory is None else f"{memory / 2**30:.1f} GiB free"
-    session.say(f"  machine:  {facts['cores']} cores, memory {available}")
-    for library in facts["threads"]:
-        session.say(f"  threads:  {library['name']} {library['version']}, {library['threads']} at a time")
     if warm:
         facts["seconds_to_warm"] = jgl.warm_kernels()
-        session.say(f"Kernels ready in {facts['seconds_to_warm']:.1f} s.")
+    for name, value in facts.items():
+        session.say(f"{name:<16}{_words(value)}")
     facts["kernels"] = _kernels(session)
     session.answer(**facts)
 
@@ -52,6 +45,7 @@ def _facts() -> dict[str, Any]:
     from jointglasso._memory import available_memory
     from jointglasso._threads import available_cores
 
+    libraries = {library["internal_api"]: library for library in threadpool_info()}
     return {
         "jointglasso": jgl.__version__,
         "python": platform.python_version(),
@@ -60,10 +54,7 @@ def _facts() -> dict[str, Any]:
         "optional": {name: version_of(name) for name in OPTIONAL},
         "cores": available_cores(),
         "memory_bytes": available_memory(),
-        "threads": [
-            {"name": library["internal_api"], "version": library.get("version"), "threads": library["num_threads"]}
-            for library in threadpool_info()
-        ],
+        "threads": {name: f"{facts.get('version')} ({facts['num_threads']})" for name, facts in libraries.items()},
     }
 
 
@@ -79,5 +70,7 @@ def _kernels(session: Session) -> dict[str, Any]:
     return {"ready": cache.n_ready, "all": cache.n_kernels, "folder": cache.folder, "lasting": cache.lasting}
 
 
-def _listed(versions: dict[str, str | None]) -> str:
-    return ", ".join(f"{name} {number or '(not installed)'}" for name, number in versions.items())
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {content or '(not installed)'}" for name, content in value.items())
+    return f"{value:,.0f}" if isinstance(value, float) else str(value)

@@ -58,8 +58,7 @@ class SampleCovariance(CovarianceSource):
     class_names, variable_names : sequence of str, optional
         Names used in messages and results.
     variables : {"same", "union", "intersection"}
-        Treatment of data frames with different variables: refuse them; use all variables, where a pair exists
-        in the classes that have both; or use those common to all classes.
+        Treatment of data frames with different variables, as in `DenseCovariance`.
 
     Notes
     -----

@@ -78,8 +78,7 @@ def read_table(
         Text table with the labels: sample names and labels in two columns, or labels only, in the order of the samples.
         One of several label columns is chosen by `label`.
     samples_in : {"rows", "columns"}, optional
-        Side of the samples. By default the side where `label` is, or whose names the label file has; without labels the
-        rows if only the columns have names, else by the header of the first column ("sample", "gene" or alike).
+        Side of the samples; by default it follows from labels, names and headers (`docs/reading.md`).
     sheet : str or int, optional
         Sheet of an Excel file that has several.
     delimiter : str, optional
@@ -89,8 +88,7 @@ def read_table(
     subset : list of str, or dict, optional
         Classes to keep; or, as ``{name: value or values}``, conditions on annotations, which are not variables then.
     names : str or False, optional
-        Column that names the rows; False for none. By default the first column if it has no header, is called "sample",
-        "gene", "id" or alike, or holds words that are all different (with samples in columns: any words).
+        Column that names the rows; False for none. By default the first column if its header or words suit.
     drop : list of str, optional
         Columns or rows to leave out.
     annotations : list of str, optional
@@ -101,8 +99,7 @@ def read_table(
     thousands : {",", ".", " ", "'"}, optional
         Sign between thousands; none by default.
     missing_markers : list of str, optional
-        Cells that are missing values, besides `MISSING_MARKERS`: empty cells and NA, N/A, #N/A, NaN, null, None, -, ?
-        and . in upper or lower case.
+        Cells that are missing values, besides `MISSING_MARKERS` in upper or lower case.
     header : bool, optional
         Whether the first line names the columns; required if that line is mostly numbers.
     comment : str or False, optional
@@ -125,10 +122,6 @@ def read_table(
     ValueError
         The message names the file, the line, column or class, and what to do. A label with one class, or a class of one
         sample, is refused unless `subset` selects it or leaves it out.
-    FileNotFoundError, IsADirectoryError, PermissionError
-        If there is no such file, or it may not be read.
-    ImportError
-        Excel and Parquet need ``jointglasso[tables]``, AnnData files ``jointglasso[anndata]``.
 
     Examples
     --------
