@@ -1,7 +1,6 @@
 """Big groups without their blocks in double precision: the same solutions, proofs and manners as with them."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -372,7 +371,7 @@ def test_zeros_are_proved_as_pair_by_pair(monkeypatch, small_is_big, screening):
     covariance = np.empty(len(k))
     for c in range(3):
         covariance[k == c] = S.entries(c, group.members[row[k == c]], group.members[column[k == c]])
-    theta = solve_big_task._values(point.theta_support, group, SimpleNamespace(row=row, column=column, entry_class=k))
+    theta = point.theta_support.at(group.local[row], group.local[column], k)
     root = np.sqrt(group.optimal_variance(point.diagonal_penalty))
     for gap in (1e-9, 1e-4, 1e-2):
         radius, _ = gap_radii(np.full(len(group.size), gap), group.block_weight)

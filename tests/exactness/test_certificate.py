@@ -16,8 +16,8 @@ from bank import BANK, Problem, from_samples
 from jointglasso.blocks import build_system
 from jointglasso.duality import DualityGap, bound_groups, certified_edges, gap_of_squares, gap_radii
 from jointglasso.engine.execute import SOLVERS
+from jointglasso.engine.nonzeros import flat_from_precisions
 from jointglasso.engine.screening import SCREENING
-from jointglasso.engine.task_result import flat_from_precisions
 from jointglasso.problem import make_problem
 from oracles import accurate_optimum, class_weights, dense, dual_objective, dual_violation, objective
 

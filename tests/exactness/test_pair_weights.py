@@ -19,7 +19,7 @@ from bank import from_entries, from_samples
 from jointglasso import config
 from jointglasso.blocks import build_system
 from jointglasso.duality import bound_groups, certified_edges
-from jointglasso.engine.task_result import flat_from_precisions
+from jointglasso.engine.nonzeros import flat_from_precisions
 from jointglasso.penalties import GroupPenalty, as_pair_weights
 from jointglasso.problem import make_problem
 from jointglasso.screening import Partition

@@ -14,8 +14,8 @@ from jointglasso.blocks import build_system
 from jointglasso.data import as_source
 from jointglasso.duality import DualityGap
 from jointglasso.engine.certify import _with_leaks
+from jointglasso.engine.nonzeros import flat_from_precisions
 from jointglasso.engine.recheck import DualInfeasibility, KKTViolations, ScreeningCheck, theta_reach
-from jointglasso.engine.task_result import flat_from_precisions
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers import SolverResult
 

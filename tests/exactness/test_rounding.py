@@ -15,7 +15,7 @@ from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.data import as_source
 from jointglasso.duality import bound_groups
-from jointglasso.engine.task_result import flat_from_precisions
+from jointglasso.engine.nonzeros import flat_from_precisions
 from jointglasso.penalties import GroupPenalty
 from jointglasso.problem import make_problem
 from jointglasso.rounding import Conditioning, near_errors, with_rounding

@@ -126,6 +126,16 @@ class GroupSupport:
     diagonal: FloatArray
     """(M,): diagonal entry of each member."""
 
+    def at(self, i: IntArray, j: IntArray, k: IntArray) -> FloatArray:
+        """Theta at entries i != j (indices within the group) of the classes k."""
+        if not len(self.i):
+            return np.zeros(len(i))
+        n = 1 + max(int(self.j.max()), int(i.max(initial=0)), int(j.max(initial=0)))
+        key, wanted = self.i * n + self.j, np.minimum(i, j) * n + np.maximum(i, j)
+        order = np.argsort(key)
+        index = order[np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)]
+        return np.where(key[index] == wanted, self.value[index, k], 0.0)
+
     def in_order(self, order: IntArray, member: IntArray) -> GroupSupport:
         """Theta permuted to `order` (U,) of the variables; `member` (M,) is the matching permutation of the members."""
         rank = np.empty_like(order)

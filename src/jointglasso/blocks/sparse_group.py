@@ -138,6 +138,17 @@ class SparseGroup:
         place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
         return np.where(key[place] == wanted, place, -1)
 
+    def to_recheck(self, i: IntArray, j: IntArray) -> BoolArray:
+        """(P,): candidates whose screening is rechecked: the deferred pairs (i, j), and all that some class lacks.
+
+        The latter only for penalties that depend on the class.
+        """
+        marked = np.zeros(len(self.i) + 1, dtype=bool)
+        marked[self.find(i, j)] = True
+        if self.penalty.class_dependent:
+            marked[:-1] |= ~self.in_block.all(axis=1)
+        return marked[:-1]
+
     def with_pairs(self, i: IntArray, j: IntArray) -> SparseGroup:
         """The group with more candidates."""
         n = len(self.layout.variables)

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import FloatArray
 from jointglasso.blocks import build_system
 from jointglasso.duality import bound_groups, gap_radii
 from jointglasso.engine.recheck import DualInfeasibility
 from jointglasso.engine.runner import GroupRunner
 from jointglasso.engine.screening import Screen
-from jointglasso.engine.task_result import TaskResult, flat_from_precisions, sparse_matrices
+from jointglasso.engine.task_result import TaskResult
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solution import Certificate
@@ -109,10 +109,9 @@ def _bound_on_safe_partition(problem: JointProblem, outcomes: list[TaskResult], 
     system = build_system(problem.source, blocks, problem.weights, problem.pair_weights)
     theta = np.zeros(system.S.shape)
     theta[system.diagonal] = 1.0 / system.optimal_variance(problem.diagonal_penalty)
-    no_singletons: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
-    precision = sparse_matrices(problem, [o.nonzeros for o in outcomes], no_singletons)[0]
-    inside = flat_from_precisions(system, precision, problem.source.n_variables)
-    theta = np.where(inside != 0.0, inside, theta)
+    for outcome in outcomes:
+        inside = outcome.nonzeros.flat(system)
+        theta = np.where(inside != 0.0, inside, theta)
     bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
     bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
     n_groups = sum(len(o.gap) for o in outcomes)
@@ -134,7 +133,7 @@ def _with_leaks(
     for outcome in outcomes:
         n = outcome.nonzeros
         on_diagonal = n.row == n.column
-        diagonal[n.block_class[on_diagonal], n.row[on_diagonal]] = n.value[on_diagonal]
+        diagonal[n.cls[on_diagonal], n.row[on_diagonal]] = n.value[on_diagonal]
     sizes = [np.abs(e.value) * np.sqrt(2.0 * diagonal[e.cls, e.i] * diagonal[e.cls, e.j]) for e in infeasible]
     largest = max((float(gap.max(initial=0.0)) for gap in gaps), default=0.0)
     gaps = [gap.copy() for gap in gaps]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import os
 import time
 import warnings
@@ -27,11 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._files import atomic_text, atomic_write
-from jointglasso._typing import FloatArray, IntArray
-from jointglasso.blocks import BlockSystem
 from jointglasso.data import fingerprint
 from jointglasso.data.checks import InputError
-from jointglasso.engine.task_result import Nonzeros, TaskResult
+from jointglasso.engine.nonzeros import Nonzeros
+from jointglasso.engine.task_result import TaskResult
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
@@ -42,13 +40,13 @@ wrong = partial(InputError, parameter="checkpoint")
 Theta = TypeVar("Theta")
 
 FORMAT = "jointglasso checkpoint"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 #: Seconds between two snapshots of a long task: the most that an interrupt loses.
 SNAPSHOT_SECONDS = 30.0
 
 #: Arrays of a file; and the size limit of a manifest in bytes (a real one has a few hundred).
-_MEMBERS = ("position", "value", "diagonal", "n_iter", "methods")
+_MEMBERS = ("class", "row", "column", "value", "n_iter", "methods")
 _LONGEST_MANIFEST = 2**20
 
 
@@ -56,23 +54,13 @@ _LONGEST_MANIFEST = 2**20
 class Saved:
     """Theta of a task, as read from a checkpoint."""
 
-    position: IntArray
-    """Positions of the non-zero entries, upper triangle, in the flat storage of the blocks."""
-    value: FloatArray
-    diagonal: FloatArray
+    nonzeros: Nonzeros
     n_iter: int
     methods: list[str]
 
-    def theta(self, system: BlockSystem) -> FloatArray | None:
-        """Theta in flat storage; None if it does not match the blocks."""
-        flat = np.zeros(len(system.S))
-        fits = len(self.position) == len(self.value) and len(self.diagonal) == len(system.members)
-        inside = (self.position >= 0) & (self.position < len(flat))
-        if not fits or not inside.all() or len(self.methods) != system.n_groups:
-            return None
-        flat[self.position] = self.value
-        theta = system.scatter(system.gather(flat), self.diagonal)
-        return theta if np.isfinite(theta).all() else None
+    def fits(self, blocks: ClassBlocks) -> bool:
+        """Whether it may be a result of the task with these blocks."""
+        return len(self.methods) == blocks.n_groups and self.nonzeros.fits(blocks)
 
 
 class Checkpoint:
@@ -102,8 +90,9 @@ class Checkpoint:
 
     def find(self, blocks: ClassBlocks) -> Saved | None:
         """Saved state of the task with these blocks: the finished result, else the last snapshot, else None."""
-        saved = _read(self._finished(blocks))
-        return _read(self._unfinished(blocks)) if saved is None else saved
+        candidates = map(_read, (self._finished(blocks), self._unfinished(blocks)))
+        fitting = (saved for saved in candidates if saved is not None and saved.fits(blocks))
+        return next(fitting, None)
 
     def keep(self, blocks: ClassBlocks, outcome: TaskResult) -> None:
         """Write the result of a task; that of an interrupted task is written as a snapshot."""
@@ -207,16 +196,10 @@ def _digest(*arrays: NDArray[Any]) -> str:
 
 
 def _write(path: Path, nonzeros: Nonzeros, n_iter: int, methods: Sequence[str]) -> None:
-    upper = nonzeros.position != nonzeros.mirror
+    numbers = nonzeros.cls, nonzeros.row, nonzeros.column, nonzeros.value
+    members: Any = *numbers, np.int64(n_iter), np.array(list(methods), dtype=np.str_)
     buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        position=nonzeros.position[upper],
-        value=nonzeros.value[upper],
-        diagonal=nonzeros.value[~upper],
-        n_iter=np.int64(n_iter),
-        methods=np.array(list(methods), dtype=np.str_),
-    )
+    np.savez(buffer, **dict(zip(_MEMBERS, members, strict=True)))
     with atomic_write(path) as file:
         file.write(buffer.getvalue())
 
@@ -224,27 +207,15 @@ def _write(path: Path, nonzeros: Nonzeros, n_iter: int, methods: Sequence[str]) 
 def _read(path: Path) -> Saved | None:
     """Read a file; None if it is missing or damaged. The archive has a checksum for each member."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-            position, value, diagonal, n_iter, methods = (_member(archive, name, size) for name in _MEMBERS)
-        names = [str(word) for word in methods.tolist()]
-        positions = np.atleast_1d(position).astype(np.int64)
-        entries, variances = (np.atleast_1d(array).astype(float) for array in (value, diagonal))
-        return Saved(positions, entries, variances, int(n_iter), names)
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.zip.infolist()):
+                return None  # it would be unpacked
+            *indices, value, n_iter, methods = (archive[name] for name in _MEMBERS)
+        one_list = value.ndim == 1 and {array.shape for array in indices} == {value.shape}
+        if not one_list or value.dtype != np.float64 or any(array.dtype != np.int64 for array in indices):
+            return None
+        k, row, column = indices
+        nonzeros = Nonzeros(k, row, column, value, np.zeros(len(value), dtype=bool))
+        return Saved(nonzeros, int(n_iter), [str(word) for word in methods.tolist()])
     except Exception:  # a checkpoint is optional: ignore any damage
         return None
-
-
-def _member(archive: zipfile.ZipFile, name: str, size: int) -> NDArray[Any]:
-    """An array of an archive of `size` bytes; headers are validated before memory is allocated."""
-    entry = archive.getinfo(f"{name}.npy")
-    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > size:
-        raise ValueError(f"{name} is not stored as it was written.")
-    content = io.BytesIO(archive.read(entry))
-    if np.lib.format.read_magic(content) != (1, 0):
-        raise ValueError(f"{name} is not stored as it was written.")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(content)
-    numbers = content.read()
-    if dtype.kind not in "ifU" or len(shape) > 1 or math.prod(shape) * dtype.itemsize != len(numbers):
-        raise ValueError(f"{name} has not the numbers that it promises.")
-    return np.frombuffer(numbers, dtype).reshape(shape)

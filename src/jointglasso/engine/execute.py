@@ -19,13 +19,14 @@ from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.equalities import edge_clusters_of
 from jointglasso.engine.latent import require_latent, with_latent
 from jointglasso.engine.methods import SOLVERS as SOLVERS, suited_method
+from jointglasso.engine.nonzeros import sparse_matrices
 from jointglasso.engine.options import SolveOptions
 from jointglasso.engine.planning import check_memory, out_of_memory
 from jointglasso.engine.progress import Clock
 from jointglasso.engine.reweighting import reweight
 from jointglasso.engine.runner import GroupRunner, RunnerOptions, status_of
 from jointglasso.engine.screening import Screen
-from jointglasso.engine.task_result import TaskResult, isolated_objective, sparse_matrices
+from jointglasso.engine.task_result import TaskResult, isolated_objective
 from jointglasso.engine.tasks import WarmStart
 from jointglasso.errors import warn_caller
 from jointglasso.penalties.shapes import Shape, as_shape

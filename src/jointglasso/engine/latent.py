@@ -14,10 +14,10 @@ from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.data.checks import InputError
 from jointglasso.duality import bound_groups, subgradient_within
 from jointglasso.engine.equalities import edge_clusters_of
+from jointglasso.engine.nonzeros import Nonzeros, flat_from_precisions, sparse_matrices
 from jointglasso.engine.planning import NotEnoughMemory
 from jointglasso.engine.progress import Clock
 from jointglasso.engine.runner import RunnerOptions, status_of
-from jointglasso.engine.task_result import Nonzeros, flat_from_precisions, sparse_matrices
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.screening import Partition
@@ -83,9 +83,8 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Runn
         )
     n_iter += plain.n_iter
     certificate = _certificate(problem, system, point)
-    none_present = np.zeros(len(system.upper), dtype=bool)
     isolated: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
-    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, point.A, none_present)], isolated)
+    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, point.A)], isolated)
     by_class = [point.factors[block] for block in np.argsort(system.block_class)]
     return replace(
         plain,

@@ -215,7 +215,13 @@ class DualInfeasibility:
 
 
 _EMPTY = np.empty(0, dtype=np.int64)
+NO_PAIRS = _EMPTY, _EMPTY
 NO_INFEASIBILITY = DualInfeasibility(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.empty(0))
+
+
+def no_violations(n_classes: int) -> KKTViolations:
+    """Violations of a task without any."""
+    return _EMPTY, _EMPTY, np.empty((0, n_classes), dtype=bool)
 
 
 def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries: IntArray) -> FloatArray:
@@ -237,8 +243,7 @@ def certify_screening(
     """
     system, bounds = task.system, _rounded(task, result)
     if check is None:
-        nothing = np.empty(0, dtype=np.int64)
-        return result, bounds, (nothing, nothing, np.empty((0, system.n_classes), dtype=bool)), True
+        return result, bounds, no_violations(system.n_classes), True
     violated, unresolved = check.kkt_check(result.theta, bounds)
     can_refine = system.size.max(initial=0) <= config.BATCHED_BLOCK and not method.lockstep
     for max_refine_iter, gap_factor in _REFINEMENTS:

@@ -13,11 +13,12 @@ from jointglasso._typing import FloatArray
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
 from jointglasso.engine.memory import UNLIMITED, MemoryPlan, kept_in_memory
+from jointglasso.engine.nonzeros import Nonzeros, starts_of_tasks
 from jointglasso.engine.progress import Control, Progress
 from jointglasso.engine.solve_big_task import is_big
 from jointglasso.engine.solve_task import rebuild, solve_task
 from jointglasso.engine.subset import subset_for
-from jointglasso.engine.task_result import SolvedBlocks, TaskResult
+from jointglasso.engine.task_result import CachedBlocks, TaskResult, UnstoredBlocks
 from jointglasso.engine.tasks import Task, TaskContext, WarmStart, gap_fractions, start_objectives, task_groups
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
@@ -66,33 +67,39 @@ class GroupRunner:
         self.memory_plan, self.blocks, self.options = memory, blocks, options
         self.isolated_objective, self.covariance_seconds, self.n_iter = isolated_objective, 0.0, 0
         self.shared = TaskContext(
-            problem, options.method, options.tol, deferred, options.prove, warm_start, options.checkpoint,
-            memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks, scanned=scanned,
+            problem, options.method, options.tol, deferred, options.prove, warm_start.points if warm_start else {},
+            options.checkpoint, memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks, scanned=scanned,
             memory_for_dense=memory.for_dense,
         )  # fmt: skip
         self.groups = task_groups(blocks, together=options.method.lockstep)
         starts = start_objectives(problem, blocks)
         self.start_objective = isolated_objective + float(starts.sum())
         item_starts = [float(starts[groups].sum()) for groups in self.groups]
-        self.items = self._items(item_starts)
+        self.items = self._items(item_starts, warm_start)
         costs = [float(blocks.group_cost[groups].sum()) for groups in self.groups]
         self.progress = Progress(options.control, isolated_objective, item_starts, [len(g) for g in self.groups], costs)
 
-    def _items(self, starts: Sequence[float]) -> list[Task]:
+    def _items(self, objectives: Sequence[float], warm_start: WarmStart | None) -> list[Task]:
+        """Tasks; `objectives` are those of their diagonal starts."""
         shares, area = gap_fractions(self.blocks), self.blocks.group_area
+        starts: Sequence[Nonzeros | None] = [None] * len(self.groups)
+        if warm_start is not None:
+            starts = starts_of_tasks(warm_start.precision, self.blocks, self.groups)
         concurrent = self.options.executor is not None or min(self.options.n_jobs or 1, len(self.groups)) > 1
         n_threads = 1 if concurrent else cores_here()
         sparse, items = self.memory_plan.sparse, []
-        for number, (groups, start) in enumerate(zip(self.groups, starts, strict=True)):
+        for number, (groups, objective) in enumerate(zip(self.groups, objectives, strict=True)):
             blocks = self.blocks.select(groups)
             items.append(
                 Task(
                     number=number,
                     blocks=blocks,
                     gap_budget=shares[groups],
-                    rest=self.start_objective - start,
+                    rest=self.start_objective - objective,
                     max_iter=self.options.max_iter,
                     n_threads=n_threads,
+                    start=starts[number],
+                    is_trusted=warm_start is None or warm_start.trusted,
                     saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
                     is_sparse=sparse is not None and len(groups) == 1 and bool(sparse[groups[0]]),
                 )
@@ -124,7 +131,7 @@ class GroupRunner:
             # The limits were based on the objective at the start, which was larger than the optimum.
             self.start_objective = objective
             self.items = [
-                replace(item, rest=objective - value, start=outcome.nonzeros, saved=None, max_iter=remaining)
+                item.starting_at(outcome.nonzeros, remaining, rest=objective - value)
                 for item, value, outcome in zip(self.items, objectives, outcomes, strict=True)
             ]
 
@@ -132,7 +139,7 @@ class GroupRunner:
         """Gap allowed to the full problem: `tol` is relative to its objective."""
         return self.options.tol * max(self.shared.problem.unit, abs(objective))
 
-    def rebuild(self, outcomes: Sequence[TaskResult]) -> Iterator[SolvedBlocks]:
+    def rebuild(self, outcomes: Sequence[TaskResult]) -> Iterator[CachedBlocks | UnstoredBlocks]:
         """The blocks of finished tasks, one after another, rebuilt if they were freed."""
         for outcome in outcomes:
             yield rebuild(outcome, replace(self.items[outcome.number], n_threads=cores_here()), self.shared)

@@ -9,38 +9,28 @@ less time than the solve with dense blocks, or where dense blocks do not fit int
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from jointglasso import config
-from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
-from jointglasso.blocks.linalg import Factorization
+from jointglasso._typing import FloatArray
+from jointglasso.blocks.big_group import BigGroup, GroupSupport
 from jointglasso.blocks.sparse_factor import FactorSparsity
 from jointglasso.blocks.sparse_group import SparseGroup
 from jointglasso.data.checks import indefinite_start
-from jointglasso.duality import CertifiedEdges, DualityGap, gap_radii
-from jointglasso.engine.equalities import NO_PROOFS, EqualityProofs, certified_equalities
 from jointglasso.engine.executors import TaskProgress
-from jointglasso.engine.recheck import NO_INFEASIBILITY, DualInfeasibility, KKTViolations, ScreeningCheck
-from jointglasso.engine.solve_big_task import (
-    deferred_pairs,
-    from_checkpoint,
-    from_matrices,
-    nonzeros_of,
-    require_semidefinite,
-    support_of,
-)
-from jointglasso.engine.task_result import Nonzeros, TaskResult
+from jointglasso.engine.nonzeros import Nonzeros
+from jointglasso.engine.recheck import NO_PAIRS
+from jointglasso.engine.solve_big_task import deferred_pairs, gap_limit, require_semidefinite, snapshots_of
+from jointglasso.engine.task_result import TaskResult, UnstoredBlocks
 from jointglasso.engine.tasks import Task, TaskContext
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks, block_index
 from jointglasso.screening.pairs import PairTable, scan_slack
 from jointglasso.solvers.base import remaining_iterations
-from jointglasso.solvers.sparse import SparseTask, point_of, solve_sparse, to_recheck
-from jointglasso.solvers.sparse_check import Examined
+from jointglasso.solvers.sparse import SparseTask, point_of, solve_sparse
 from jointglasso.solvers.sparse_dual import SparseDual
 
 #: Largest group of a source that is not known to be semidefinite, which is tested as a dense matrix.
@@ -138,64 +128,36 @@ def solve_sparse_task(item: Task, shared: TaskContext, progress: TaskProgress) -
     began = time.perf_counter()
     problem, layout = shared.problem, BigGroup.build(shared.problem.source, item.blocks, shared.problem.weights)
     require_semidefinite(problem, layout)
-    group = _group(item, shared, layout)
+    group, deferred = _group(item, shared, layout), deferred_pairs(layout, item, shared)
     task = SparseTask(
         group=group,
-        limit=lambda objective: float(item.gap_budget[0]) * shared.tol * max(problem.unit, abs(item.rest + objective)),
+        limit=gap_limit(item, shared),
         max_iter=item.max_iter if item.max_iter < shared.method.default_max_iter else max(item.max_iter, _MAX_STEPS),
-        start=_start(group, item, shared),
-        deferred=deferred_pairs(layout, item, shared),
+        start=_start(group, item),
+        deferred=deferred or NO_PAIRS,
         may_give_up=shared.memory_for_dense,
         prove=shared.prove,
         report=progress,
+        keep=snapshots_of(layout, item, shared),
     )
-    if shared.checkpoint is not None:
-        task = replace(task, keep=shared.checkpoint.snapshots(item.blocks, lambda theta: _nonzeros(layout, theta)))
     dual, point, n_iter, stopped_by = solve_sparse(task)
     remaining = remaining_iterations(shared.method, item.max_iter, n_iter)
     unsolved = shared.memory_for_dense and remaining > 0 and stopped_by in ("rounding", "max_iter")
     if dual is None or unsolved:
-        start = _nonzeros(layout, point.support)
-        return replace(item, start=start, saved=None, is_sparse=False, max_iter=max(1, remaining))
-    cached_blocks = CachedSparseBlocks.of(dual, item, shared)
-    violated, proved = cached_blocks.checked()
-    gap = float(cached_blocks.bounds.gap[0])
-    result = TaskResult(
-        number=item.number,
-        objective=cached_blocks.bounds.objective,
-        gap=cached_blocks.bounds.gap,
-        rounding=cached_blocks.bounds.rounding,
-        raised=np.array([dual.raised]),
-        n_iter=n_iter,
-        stopped_by=stopped_by,
-        methods=["sparse" if n_iter else "warm start"],
-        nonzeros=_nonzeros(layout, cached_blocks.support),
-        n_entries=layout.n_entries,
-        n_present=0,
-        n_absent=0,
-        edge_gap=dual.edge_gap,
-        certified_equal=NO_PROOFS,
-        violated=violated,
-        proved=proved,
-        cached_blocks=cached_blocks if item.keep_blocks else None,
-        is_big=True,
-        is_sparse=True,
-        build_seconds=0.0,
-        seconds=0.0,
-    )
-    if proved:
-        result = cached_blocks.with_edges(result, gap, screening_proved=True)
-    return replace(result, seconds=time.perf_counter() - began)
+        return item.starting_at(Nonzeros.of_support(layout, point.support), max(1, remaining), is_sparse=False)
+    solved = UnstoredBlocks.of(dual, problem, deferred)
+    return solved.result(item.number, n_iter, stopped_by, began, keep=item.keep_blocks)
 
 
-def rebuild_sparse(outcome: TaskResult, item: Task, shared: TaskContext) -> CachedSparseBlocks:
+def rebuild_sparse(outcome: TaskResult, item: Task, shared: TaskContext) -> UnstoredBlocks:
     """Rebuild a group solved in sparse storage."""
     layout = BigGroup.build(shared.problem.source, item.blocks, shared.problem.weights)
-    point = point_of(_group(item, shared, layout), support_of(layout, outcome.nonzeros))
+    point = point_of(_group(item, shared, layout), outcome.nonzeros.support(layout))
     if point is None:
         raise ArithmeticError("a solved group is not positive definite")
-    dual = SparseDual.of(point.inverted(), to_recheck(point.group, deferred_pairs(layout, item, shared)))
-    return CachedSparseBlocks.of(dual, item, shared)
+    deferred = deferred_pairs(layout, item, shared)
+    dual = SparseDual.of(point.inverted(), point.group.to_recheck(*deferred or NO_PAIRS))
+    return UnstoredBlocks.of(dual, shared.problem, deferred)
 
 
 def _group(item: Task, shared: TaskContext, layout: BigGroup) -> SparseGroup:
@@ -215,124 +177,14 @@ def _group(item: Task, shared: TaskContext, layout: BigGroup) -> SparseGroup:
     )
 
 
-def _start(group: SparseGroup, item: Task, shared: TaskContext) -> GroupSupport | None:
-    """Theta to start from: an earlier attempt, a checkpoint or the warm start; None for a diagonal start."""
+def _start(group: SparseGroup, item: Task) -> GroupSupport | None:
+    """Theta to start from: a checkpoint, an earlier attempt or a warm start; None for a diagonal start."""
     layout = group.layout
-    if item.saved is not None and (saved := from_checkpoint(layout, item.saved)) is not None:
+    if item.saved is not None:
+        saved = item.saved.nonzeros.support(layout)
         return saved if point_of(group, saved) is not None else None
-    if item.start is not None:
-        return support_of(layout, item.start)
-    if shared.warm_start is None:
-        return None
-    start = from_matrices(layout, replace(shared.warm_start, trusted=True))
-    if not shared.warm_start.trusted and point_of(group, start) is None:
+    start = None if item.start is None else item.start.support(layout)
+    if start is not None and not item.is_trusted and point_of(group, start) is None:
         names = [layout.source.class_names[k] for k in group.classes]
         raise indefinite_start(" or ".join(names), "positive definite")
     return start
-
-
-def _nonzeros(layout: BigGroup, theta: GroupSupport, present: BoolArray | None = None) -> Nonzeros:
-    return nonzeros_of(layout, theta, np.zeros(theta.value.shape, dtype=bool) if present is None else present)
-
-
-@dataclass
-class CachedSparseBlocks:
-    """A solved group in sparse storage, in memory."""
-
-    dual: SparseDual
-    screening_check: ScreeningCheck | None
-    theta: FloatArray
-    bounds: DualityGap
-    """Bounds at the pairs to recheck, in the storage of a `SomePairs` system."""
-    point = None
-
-    @classmethod
-    def of(cls, dual: SparseDual, item: Task, shared: TaskContext) -> CachedSparseBlocks:
-        """From a dual point; the bounds include the rounding error."""
-        group, layout = dual.point.group, dual.point.group.layout
-        pairs = _rechecked(dual, deferred_pairs(layout, item, shared))
-        system = SomePairs.of(layout, pairs.i, pairs.j)
-        variance, mask = layout.optimal_variance(group.diagonal_penalty), pairs.in_block
-        weight = group.weights[np.nonzero(mask)[1]]
-        inverse = np.concatenate([variance, pairs.W[mask]])
-        values = np.concatenate([variance, pairs.S[mask] + pairs.u[mask] / weight])
-        objective, rounding = dual.objective
-        proved = np.isfinite(rounding) and np.isfinite(dual.gap)
-        factor = Factorization(inverse, np.zeros(len(layout.size)), np.ones(len(layout.size), dtype=bool))
-        bounds = DualityGap(
-            np.array([objective]), np.array([dual.gap if proved else np.inf]), values, factor,
-            np.array([rounding if proved else 0.0]),
-        )  # fmt: skip
-        theta = np.concatenate([dual.point.diagonal, pairs.theta[mask]])
-        check = None if shared.deferred is None else ScreeningCheck(shared.problem, system, np.arange(system.n_pairs))
-        return cls(dual, check, theta, bounds)
-
-    @property
-    def support(self) -> GroupSupport:
-        """Theta at the candidates."""
-        part = self.dual.candidates
-        return GroupSupport(part.i, part.j, part.theta, self.dual.point.diagonal)
-
-    def checked(self) -> tuple[KKTViolations, bool]:
-        """KKT violations at screened-out entries, and whether the gap certifies that there are none."""
-        if self.screening_check is None:
-            empty = np.empty(0, dtype=np.int64)
-            return (empty, empty, np.empty((0, len(self.dual.point.group.weights)), dtype=bool)), True
-        violated, unproved = self.screening_check.kkt_check(self.theta, self.bounds)
-        return violated, not len(unproved) and self._others_proved()
-
-    def _others_proved(self) -> bool:
-        """Whether pairs that are not examined have subgradients below the thresholds of all classes at the solution.
-
-        Penalties that do not depend on the class need this for deferred pairs only, which are examined.
-        """
-        group = self.dual.point.group
-        if not group.penalty.class_dependent:
-            return True
-        weights = group.weights[group.classes]
-        return group.slack_exceeds(float(gap_radii(np.full(len(weights), self.bounds.gap[0]), weights)[0].max()))
-
-    def with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
-        """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
-        if self.screening_check is None:
-            return self.bounds, NO_INFEASIBILITY
-        entries, values, infeasibility = self.screening_check.subgradient(self.theta, self.bounds)
-        if len(infeasibility.value) or not self.screening_check.holds_already(self.bounds, entries, values):
-            row, column = self.screening_check.system.entry_members(entries)
-            self.dual = self.dual.with_subgradients(row, column, values)
-            self.bounds = replace(self.bounds, gap=np.array([self.dual.gap]))
-        return self.bounds, infeasibility
-
-    def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
-        """An outcome with its gap, and the edges certified by `radius`, the gap of the full problem."""
-        return self.with_edges(replace(outcome, gap=gap), radius, screening_proved=False)
-
-    def with_edges(self, outcome: TaskResult, radius: float, *, screening_proved: bool) -> TaskResult:
-        """An outcome with the edges certified by `radius`."""
-        present, layout = self.dual.present(radius), self.dual.point.group.layout
-        return replace(
-            outcome,
-            nonzeros=_nonzeros(layout, self.support, present),
-            n_present=int(present.sum()),
-            n_absent=self.dual.n_absent(radius, screening_proved=screening_proved),
-            certified_equal=self._equalities(radius, screening_proved),
-        )
-
-    def _equalities(self, radius: float, screening_proved: bool) -> EqualityProofs:
-        part, group = self.dual.candidates, self.dual.point.group
-        if not len(group.penalty.fused_class_pairs) or not np.isfinite(radius):
-            return NO_PROOFS
-        absent, equal, radii = self.dual.certified(radius)
-        system = SomePairs.of(group.layout, part.i, part.j)
-        theta = np.concatenate([self.dual.point.diagonal, part.theta[part.in_block]])
-        edges = CertifiedEdges(np.abs(part.theta[part.in_block]) > radii, absent, equal, radii)
-        return certified_equalities(system, theta, edges, group.penalty, screening_proved=screening_proved)
-
-
-def _rechecked(dual: SparseDual, deferred: tuple[IntArray, IntArray]) -> Examined:
-    """Pairs whose screening is rechecked."""
-    marked = to_recheck(dual.point.group, deferred)
-    parts = [dual.candidates.take(marked)]
-    if dual.point.group.penalty.class_dependent:
-        parts.append(dual.listed.take(~dual.listed.in_block.all(axis=1)))
-    return Examined.join(parts)

@@ -23,18 +23,12 @@ from jointglasso.duality import bound_groups, certified_edges, unpenalised_entri
 from jointglasso.engine.checkpoint import Saved
 from jointglasso.engine.equalities import NO_PROOFS, certified_equalities
 from jointglasso.engine.executors import TaskProgress, no_progress
+from jointglasso.engine.nonzeros import Nonzeros, without_forbidden
 from jointglasso.engine.recession import is_unbounded
 from jointglasso.engine.recheck import ScreeningCheck, certify_screening, edge_gaps, prove_edges
 from jointglasso.engine.solve_big_task import is_big, rebuild_big, solve_big_task
 from jointglasso.engine.solve_sparse_task import rebuild_sparse, solve_sparse_task
-from jointglasso.engine.task_result import (
-    CachedBlocks,
-    Nonzeros,
-    SolvedBlocks,
-    TaskResult,
-    flat_from_precisions,
-    without_forbidden,
-)
+from jointglasso.engine.task_result import CachedBlocks, TaskResult, UnstoredBlocks
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
 from jointglasso.penalties.base import Coupling
 from jointglasso.problem import JointProblem
@@ -62,7 +56,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
             unfinished = outcome.stopped_by == "rounding" or (outcome.stopped_by == "max_iter" and remaining > 0)
             if not unfinished or not shared.memory_for_blocks:
                 return outcome
-            item = replace(item, start=outcome.nonzeros, saved=None, max_iter=max(1, remaining))
+            item = item.starting_at(outcome.nonzeros, max(1, remaining))
         system, check = build(item, shared)
         built = time.perf_counter()
         require_solvable(shared.problem, system)
@@ -104,7 +98,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
         )
 
 
-def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> SolvedBlocks:
+def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> CachedBlocks | UnstoredBlocks:
     """The blocks of a solved task, rebuilt if they were freed."""
     if outcome.cached_blocks is not None:
         return outcome.cached_blocks
@@ -113,7 +107,7 @@ def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> SolvedBlock
     if outcome.is_big:
         return rebuild_big(outcome, item, shared)
     problem, (system, check) = shared.problem, build(item, shared)
-    theta = outcome.nonzeros.flat(len(system.S))
+    theta = outcome.nonzeros.flat(system)
     bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
     bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
     return CachedBlocks(problem, system, theta, bounds, check)
@@ -138,16 +132,14 @@ def build(item: Task, shared: TaskContext) -> tuple[BlockSystem, ScreeningCheck 
 
 
 def _task(item: Task, shared: TaskContext, system: BlockSystem, progress: TaskProgress) -> SolverTask:
-    problem, warm_start = shared.problem, shared.warm_start
-    if item.start is not None:
-        theta = item.start.flat(len(system.S))
-    elif warm_start is not None:
-        theta = flat_from_precisions(system, warm_start.precision, problem.source.n_variables)
-        if not warm_start.trusted:
+    problem = shared.problem
+    if item.start is None:
+        theta = diagonal_start(system, problem.penalty, problem.diagonal_penalty)
+    else:
+        theta = item.start.flat(system)
+        if not item.is_trusted:
             require_definite_start(problem, system, theta)
         theta = without_forbidden(system, theta)
-    else:
-        theta = diagonal_start(system, problem.penalty, problem.diagonal_penalty)
     task = SolverTask(
         system=system,
         penalty=problem.penalty,
@@ -158,16 +150,14 @@ def _task(item: Task, shared: TaskContext, system: BlockSystem, progress: TaskPr
         unit=problem.unit,
         max_iter=item.max_iter,
         start=theta,
-        warm=item.start is not None or warm_start is not None,
+        warm=item.start is not None,
         n_threads=item.n_threads,
         report=progress,
         memory_for_admm=shared.memory_for_admm,
     )
     if shared.checkpoint is None:
         return task
-    none_present = np.zeros(len(system.upper), dtype=bool)
-    pick = partial(Nonzeros.of, system, present=none_present)
-    return replace(task, keep=shared.checkpoint.snapshots(item.blocks, pick))
+    return replace(task, keep=shared.checkpoint.snapshots(item.blocks, partial(Nonzeros.of, system)))
 
 
 def _resumed(task: SolverTask, saved: Saved | None) -> tuple[SolverTask, SolverResult | None]:
@@ -175,9 +165,9 @@ def _resumed(task: SolverTask, saved: Saved | None) -> tuple[SolverTask, SolverR
 
     The gap is recomputed, so that the checkpoint need not be trusted.
     """
-    theta = None if saved is None else saved.theta(task.system)
-    if saved is None or theta is None:
+    if saved is None:
         return task, None
+    theta = without_forbidden(task.system, saved.nonzeros.flat(task.system))
     bounds = task.bounds(theta)
     if not np.isfinite(bounds.objective).all():
         return task, None
@@ -202,8 +192,7 @@ def require_solvable(problem: JointProblem, system: BlockSystem) -> None:
 
 
 def require_definite_start(problem: JointProblem, system: BlockSystem, start: FloatArray) -> None:
-    """Make a symmetric warm start exactly so; refuse one that is not positive definite."""
-    start[system.lower] = start[system.upper]
+    """Refuse a warm start that is not positive definite."""
     bad = np.flatnonzero(~factorize(system, start).definite)
     if len(bad):
         name = problem.source.class_names[system.block_class[bad[0]]]

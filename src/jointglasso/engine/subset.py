@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from jointglasso._cached_property import cached_property
 from jointglasso._threads import cores_here
@@ -34,20 +31,16 @@ def subset_for(item: Task, shared: TaskContext) -> TaskContext:
         # The check of the screened-out entries also needs the covariances of these pairs outside the blocks.
         pairs = _pairs_of(item.blocks, p) if problem.penalty.class_dependent else (deferred.rows, deferred.columns)
     weights = None if problem.pair_weights is None else problem.pair_weights.restricted_to(item.blocks.members)
-    start = shared.warm_start if item.start is None else None
-    if start is not None:
-        start = replace(start, precision=_inside(start.precision, item.blocks))
     if item.is_sparse and shared.scanned is not None:
         # Any covariance of the group may be needed, and its blocks are too large to be sent: the source is sent.
         selected = np.isin(np.arange(p), item.blocks.members)
         scanned = shared.scanned.take(selected[shared.scanned.rows] & selected[shared.scanned.columns])
-        return replace(shared, deferred=deferred, warm_start=start, scanned=scanned)
+        return replace(shared, deferred=deferred, scanned=scanned)
     source = BlockCovariance(problem.source, item.blocks, *pairs)
     return replace(
         shared,
         problem=replace(problem, source=source, pair_weights=weights),
         deferred=deferred,
-        warm_start=start,
         scanned=None,
     )
 
@@ -60,20 +53,6 @@ def _pairs_of(blocks: ClassBlocks, n_variables: int) -> tuple[IntArray, IntArray
         i, j = np.triu_indices(len(members), 1)
         keys.append(members[i] * n_variables + members[j])
     return np.divmod(np.unique(np.concatenate(keys)), n_variables)
-
-
-def _inside(precision: Sequence[Any], blocks: ClassBlocks) -> list[Any]:
-    """Entries of K matrices between variables of the blocks of their class."""
-    restricted = []
-    member_class = np.repeat(blocks.block_class, blocks.sizes)
-    for k, matrix in enumerate(precision):
-        Theta = sparse.coo_array(matrix)
-        selected = np.zeros(Theta.shape[0], dtype=bool)
-        selected[blocks.members[member_class == k]] = True
-        inside = selected[Theta.row] & selected[Theta.col]
-        entries = Theta.data[inside], (Theta.row[inside], Theta.col[inside])
-        restricted.append(sparse.coo_array(entries, shape=Theta.shape))
-    return restricted
 
 
 class BlockCovariance(CovarianceSource):

@@ -1,85 +1,36 @@
 """The result of a task: non-zero entries, gap and certified edges, small enough to keep for all tasks.
 
 Blocks take about a hundred bytes per entry and are freed after each task; they are rebuilt from the source in the rare
-case that they are needed again. The K sparse precision matrices are assembled from the results.
+case that they are needed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
+import time
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from jointglasso._cached_property import cached_property
-from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.blocks.linalg import factorize
-from jointglasso.duality import DualityGap, bound_groups, certified_edges
-from jointglasso.engine.equalities import EqualityProofs, certified_equalities
-from jointglasso.engine.recheck import NO_INFEASIBILITY, DualInfeasibility, KKTViolations, ScreeningCheck
+from jointglasso.blocks.big_group import SomePairs
+from jointglasso.blocks.linalg import Factorization
+from jointglasso.duality import CertifiedEdges, DualityGap, bound_groups, certified_edges
+from jointglasso.engine.equalities import NO_PROOFS, EqualityProofs, certified_equalities
+from jointglasso.engine.nonzeros import Nonzeros
+from jointglasso.engine.recheck import (
+    NO_INFEASIBILITY,
+    NO_PAIRS,
+    DualInfeasibility,
+    KKTViolations,
+    ScreeningCheck,
+    no_violations,
+)
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
-from jointglasso.screening.groups import block_index
 from jointglasso.solvers.dual_point import DualPoint
-
-
-@dataclass(frozen=True)
-class Nonzeros:
-    """Diagonal and non-zero entries i < j of the blocks of a system."""
-
-    position: IntArray
-    """Positions in flat storage: the entries first, then the diagonal."""
-    mirror: IntArray
-    """Positions of the entries below the diagonal; equal to `position` on the diagonal."""
-    block_class: IntArray
-    row: IntArray
-    column: IntArray
-    value: FloatArray
-    proved: BoolArray
-    """Whether certified to be non-zero; False on the diagonal."""
-
-    @classmethod
-    def of(cls, system: BlockSystem, theta: FloatArray, present: BoolArray) -> Nonzeros:
-        """From Theta in flat storage; `present` marks the entries certified to be non-zero."""
-        entries = system.gather(theta)
-        nonzero = np.flatnonzero(entries)
-        row, column = system.entry_members(nonzero)
-        block = np.concatenate([system.entry_block[nonzero], system.diagonal_block])
-        diagonal = system.diagonal
-        return cls(
-            position=np.concatenate([system.upper[nonzero], diagonal]),
-            mirror=np.concatenate([system.lower[nonzero], diagonal]),
-            block_class=system.block_class[block],
-            row=np.concatenate([system.members[row], system.members]),
-            column=np.concatenate([system.members[column], system.members]),
-            value=np.concatenate([entries[nonzero], theta[diagonal]]),
-            proved=np.concatenate([present[nonzero], np.zeros(len(diagonal), dtype=bool)]),
-        )
-
-    def flat(self, size: int) -> FloatArray:
-        """Theta in flat storage."""
-        theta = np.zeros(size)
-        theta[self.position] = self.value
-        theta[self.mirror] = self.value
-        return theta
-
-
-class SolvedBlocks(Protocol):
-    """A solved task in memory, with stored blocks or out of core, as the certificate needs it."""
-
-    @property
-    def point(self) -> DualPoint | None:
-        """Dual point with W that a later round continues from; None for stored blocks, which Theta determines."""
-
-    def with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
-        """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
-
-    def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
-        """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""
+from jointglasso.solvers.sparse_dual import SparseDual
 
 
 @dataclass(frozen=True)
@@ -134,6 +85,108 @@ class CachedBlocks:
         )
 
 
+@dataclass
+class UnstoredBlocks:
+    """A solved group without stored blocks, in memory: its dual point, out of core or in sparse storage."""
+
+    dual: DualPoint | SparseDual
+    screening_check: ScreeningCheck | None
+    theta: FloatArray
+    bounds: DualityGap
+    """Bounds that include the rounding error, at the pairs to check, in the storage of a `SomePairs` system."""
+
+    @classmethod
+    def of(
+        cls, dual: DualPoint | SparseDual, problem: JointProblem, deferred: tuple[IntArray, IntArray] | None
+    ) -> UnstoredBlocks:
+        """From a dual point, with its deferred pairs of dynamic screening, indices within the group."""
+        system, theta, inverse, values = dual.at_pairs(*deferred or NO_PAIRS)
+        objective, rounding, gap = dual.with_rounding()
+        n_blocks = system.n_blocks
+        factor = Factorization(inverse, np.zeros(n_blocks), np.ones(n_blocks, dtype=bool))
+        bounds = DualityGap(np.array([objective]), np.array([gap]), values, factor, np.array([rounding]))
+        check = None if deferred is None else ScreeningCheck(problem, system, np.arange(system.n_pairs))
+        return cls(dual, check, theta, bounds)
+
+    @property
+    def point(self) -> DualPoint | None:
+        """Dual point with W that a later round continues from."""
+        return self.dual if isinstance(self.dual, DualPoint) else None
+
+    def result(self, number: int, n_iter: int, stopped_by: str, began: float, *, keep: bool) -> TaskResult:
+        """The result of a task that began at the time `began`; `keep` keeps the blocks in memory."""
+        group, (violated, proved) = self.dual.group, self._checked()
+        gap, computed = float(self.bounds.gap[0]), self.dual.computed_gap
+        is_sparse = isinstance(self.dual, SparseDual)
+        result = TaskResult(
+            number=number,
+            objective=self.bounds.objective,
+            gap=self.bounds.gap,
+            rounding=self.bounds.rounding,
+            raised=np.array([gap - computed if np.isfinite(computed) else 0.0]),
+            n_iter=n_iter,
+            stopped_by=stopped_by,
+            methods=[("sparse" if is_sparse else "columns") if n_iter else "warm start"],
+            nonzeros=Nonzeros.of_support(group, self.dual.theta_support),
+            n_entries=group.n_entries,
+            n_present=0,
+            n_absent=0,
+            edge_gap=self.dual.edge_gap,
+            certified_equal=NO_PROOFS,
+            violated=violated,
+            proved=proved,
+            cached_blocks=self if keep else None,
+            is_big=True,
+            is_sparse=is_sparse,
+            build_seconds=0.0,
+            seconds=0.0,
+        )
+        if proved:
+            result = self._with_edges(result, gap, screening_proved=True)
+        return replace(result, seconds=time.perf_counter() - began)
+
+    def _checked(self) -> tuple[KKTViolations, bool]:
+        """KKT violations at screened-out entries, and whether the gap certifies that there are none."""
+        if self.screening_check is None:
+            return no_violations(self.dual.group.n_classes), True
+        violated, unproved = self.screening_check.kkt_check(self.theta, self.bounds)
+        return violated, not len(unproved) and self.dual.others_proved(float(self.bounds.gap[0]))
+
+    def with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
+        """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
+        if self.screening_check is None:
+            return self.bounds, NO_INFEASIBILITY
+        entries, values, infeasibility = self.screening_check.subgradient(self.theta, self.bounds)
+        if len(infeasibility.value) or not self.screening_check.holds_already(self.bounds, entries, values):
+            self.dual = self.dual.with_subgradients(*self.screening_check.system.entry_members(entries), values)
+            objective, error, gap = (np.array([number]) for number in self.dual.with_rounding())
+            self.bounds = replace(self.bounds, objective=objective, gap=gap, rounding=error)
+        return self.bounds, infeasibility
+
+    def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
+        """An outcome with its gap, and the edges certified by `radius`, the gap of the full problem."""
+        return self._with_edges(replace(outcome, gap=gap), radius, screening_proved=False)
+
+    def _with_edges(self, outcome: TaskResult, radius: float, *, screening_proved: bool) -> TaskResult:
+        present = self.dual.present(radius)
+        return replace(
+            outcome,
+            nonzeros=Nonzeros.of_support(self.dual.group, self.dual.theta_support, present),
+            n_present=int(present.sum()),
+            n_absent=self.dual.n_absent(radius, screening_proved=screening_proved),
+            certified_equal=self._equalities(radius, screening_proved),
+        )
+
+    def _equalities(self, radius: float, screening_proved: bool) -> EqualityProofs:
+        if isinstance(self.dual, DualPoint) or not len(self.dual.penalty.fused_class_pairs) or not np.isfinite(radius):
+            return NO_PROOFS
+        part, (absent, equal, radii) = self.dual.candidates, self.dual.certified(radius)
+        theta = part.theta[part.in_block]
+        edges = CertifiedEdges(np.abs(theta) > radii, absent, equal, radii)
+        flat, system = np.concatenate([self.dual.point.diagonal, theta]), SomePairs.of(self.dual.group, part.i, part.j)
+        return certified_equalities(system, flat, edges, self.dual.penalty, screening_proved=screening_proved)
+
+
 @dataclass(frozen=True)
 class TaskResult:
     """Result of one task, converged or not."""
@@ -167,7 +220,7 @@ class TaskResult:
     build_seconds: float
     """Part of `seconds` for reading the covariances and building the blocks."""
     seconds: float
-    cached_blocks: SolvedBlocks | None = None
+    cached_blocks: CachedBlocks | UnstoredBlocks | None = None
     """The solved blocks, if they are kept in memory."""
     is_big: bool = False
     """Whether it was solved without stored blocks."""
@@ -182,66 +235,3 @@ def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float
         variables = singletons if absent is None else singletons[~absent[k, singletons]]
         total += problem.weights[k] * float((1.0 + np.log(problem.optimal_variance(k)[variables])).sum())
     return total
-
-
-def sparse_matrices(
-    problem: JointProblem, pieces: Sequence[Nonzeros], isolated: list[IntArray]
-) -> tuple[list[Any], list[Any]]:
-    """The K precision matrices, and K masks of the entries certified to be non-zero; zeros are not stored."""
-    n_classes, p = len(isolated), problem.source.n_variables
-    singletons = np.concatenate(isolated)
-    variance = np.concatenate([problem.optimal_variance(k)[variables] for k, variables in enumerate(isolated)])
-    singleton_class = np.repeat(np.arange(n_classes), [len(variables) for variables in isolated])
-    of_class = np.concatenate([singleton_class, *(piece.block_class for piece in pieces)])
-    row = np.concatenate([singletons, *(piece.row for piece in pieces)])
-    column = np.concatenate([singletons, *(piece.column for piece in pieces)])
-    value = np.concatenate([1.0 / variance, *(piece.value for piece in pieces)])
-    proved = np.concatenate([np.zeros(len(singletons), dtype=bool), *(piece.proved for piece in pieces)])
-    off = row != column
-    first = of_class * p
-    rows = np.concatenate([row, column[off]])
-    columns = np.concatenate([first + column, first[off] + row[off]])
-    order = np.argsort(columns * p + rows)  # by column of the stacked matrices (p, K p), then by row
-    start = np.searchsorted(columns[order], np.arange(n_classes * p + 1))
-    precision = _split(rows[order], start, np.concatenate([value, value[off]])[order], p)
-    proved = np.concatenate([proved, proved[off]])[order]
-    start = np.concatenate([[0], np.cumsum(proved)])[start]
-    return precision, _split(rows[order][proved], start, np.ones(start[-1], dtype=bool), p)
-
-
-def _split(rows: IntArray, start: IntArray, value: Any, p: int) -> list[Any]:
-    """Sparse matrices (p, p) from stacked ones (p, K p), given by rows and values in the order of the columns."""
-    index_type = np.int32 if max(p, len(rows)) < np.iinfo(np.int32).max else np.int64
-    rows, start, matrices = rows.astype(index_type), start.astype(index_type), []
-    empty = sparse.csc_array((p, p), dtype=value.dtype)
-    for first in range(0, len(start) - 1, p):
-        begin, end = start[first], start[first + p]
-        matrix = copy(empty)  # the checks of the constructor take longer than the rest
-        matrix.data, matrix.indices = value[begin:end].copy(), rows[begin:end].copy()
-        matrix.indptr = start[first : first + p + 1] - begin
-        matrices.append(matrix)
-    return matrices
-
-
-def flat_from_precisions(system: BlockSystem, precision: Sequence[Any], n_variables: int) -> FloatArray:
-    """Entries of K matrices inside the blocks, in flat storage; principal submatrices stay positive definite."""
-    flat = np.zeros(system.S.shape)
-    shape = system.n_classes, n_variables
-    block_of, slot_of = block_index(system.block_class, system.size, system.members, shape)
-    for k, matrix in enumerate(precision):
-        Theta = sparse.coo_array(matrix)
-        block = block_of[k, Theta.row]
-        inside = (block >= 0) & (block == block_of[k, Theta.col])
-        block, i, j = block[inside], slot_of[k, Theta.row[inside]], slot_of[k, Theta.col[inside]]
-        flat[system.offset[block] + i * system.size[block] + j] = Theta.data[inside]
-    return flat
-
-
-def without_forbidden(system: BlockSystem, flat: FloatArray) -> FloatArray:
-    """Theta with zeros at forbidden entries; blocks that lose positive definiteness are replaced by their diagonal."""
-    if not flat[system.forbidden].any():
-        return flat
-    allowed = system.scatter(system.gather(flat), flat[system.diagonal])
-    lost = np.repeat(~factorize(system, allowed).definite, system.size**2)
-    diagonal = system.scatter(np.zeros(len(system.upper)), flat[system.diagonal])
-    return np.where(lost, diagonal, allowed)

@@ -11,7 +11,7 @@ import numpy as np
 from jointglasso import config
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.engine.checkpoint import Checkpoint, Saved
-from jointglasso.engine.task_result import Nonzeros
+from jointglasso.engine.nonzeros import Nonzeros
 from jointglasso.problem import JointProblem
 from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks
@@ -42,7 +42,8 @@ class TaskContext:
     """Deferred pairs of dynamic screening, to be rechecked; None for the other rules, which need no check."""
     prove: bool = False
     """Whether to continue until the gap of a group certifies all of its edges."""
-    warm_start: WarmStart | None = None
+    points: dict[int, DualPoint] = field(default_factory=dict)
+    """`WarmStart.points`."""
     checkpoint: Checkpoint | None = None
     """Destination of snapshots of long solves."""
     memory_for_admm: bool = True
@@ -68,13 +69,19 @@ class Task:
     n_threads: int = 1
     """Threads that the task may use."""
     start: Nonzeros | None = None
-    """Result of an earlier attempt with a larger gap."""
+    """Theta to start from: a warm start, or the result of an earlier attempt with a larger gap."""
+    is_trusted: bool = True
+    """Whether `start` comes from a solve, so that it is positive definite."""
     saved: Saved | None = None
-    """State from a checkpoint."""
+    """State from a checkpoint, which is preferred to `start`."""
     keep_blocks: bool = False
     """Whether its blocks are kept in memory after the solve."""
     is_sparse: bool = False
     """Whether it is one group to be solved in sparse storage."""
+
+    def starting_at(self, start: Nonzeros, max_iter: int, **changes: Any) -> Task:
+        """The task, to go on from the result of an attempt."""
+        return replace(self, start=start, is_trusted=True, saved=None, max_iter=max_iter, **changes)
 
 
 def deferred_within(deferred: DeferredPairs, members: IntArray, n_variables: int) -> IntArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,39 +17,29 @@ from jointglasso import config
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
-from jointglasso.duality import EDGE_GAP
 from jointglasso.kernels.pair_types import DualState
 from jointglasso.penalties import UNIFORM, PairPenalty
-from jointglasso.solvers.base import Report, run
+from jointglasso.solvers.base import BestUnstored, UnstoredTask, run
 from jointglasso.solvers.column_ascent import NEAR_CHANGE, WARM_CHANGE, ColumnAscent, point_near_covariance
 from jointglasso.solvers.column_order import Permutation, as_columns
 from jointglasso.solvers.column_sweeps import LargeColumns, SweepState
 from jointglasso.solvers.dual_point import DualPoint, mirror, rows_per_pass
 
 
-@dataclass(frozen=True)
-class BigTask:
-    """A large group, and the limit on its duality gap as a function of its objective."""
+@dataclass(frozen=True, kw_only=True)
+class BigTask(UnstoredTask):
+    """A large group to be solved by column sweeps."""
 
     group: BigGroup
     penalty: PairPenalty
     diagonal_penalty: float
-    limit: Callable[[float], float]
-    max_iter: int
     n_threads: int
-    start: GroupSupport | None = None
-    """Warm start; None for the diagonal start."""
     W: NDArray[np.float32] | None = None
     """W of earlier sweeps at `start`, in the storage order of the blocks; else the inverse of `start` is computed."""
     known: DualPoint | None = None
     """Result of an earlier solve of the same group with a gap within the limit."""
-    prove: bool = False
-    """Whether to continue until the gap certifies every edge, as far as single precision permits."""
     objective: float | None = None
     """Objective of `start`, if known."""
-    report: Report = field(default=lambda objective, gap: False)
-    keep: Callable[[Callable[[], GroupSupport]], None] = field(default=lambda theta: None)
-    """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
 
 
 def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
@@ -63,7 +53,7 @@ def solve_big(task: BigTask) -> tuple[DualPoint, int, str]:
     if best.solved:
         return best.final, 0, "tolerance"
     n_iter, reason = run(_OutOfCoreColumns(task, start), best, task.max_iter)
-    return best.final, n_iter, "tolerance" if best.gap <= task.limit(best.objective) else reason
+    return best.final, n_iter, best.reason(reason)
 
 
 class _OutOfCoreColumns(LargeColumns[DualPoint]):
@@ -79,32 +69,27 @@ class _OutOfCoreColumns(LargeColumns[DualPoint]):
         return _point(self.task, state.ascent)
 
 
-class _BestPoint:
+class _BestPoint(BestUnstored):
     """Theta with the smallest objective so far, with the current W as dual point."""
 
+    task: BigTask
+
     def __init__(self, task: BigTask, start: DualPoint | None) -> None:
-        self.task, self.point, self.report = task, start, task.report
-        self._candidate: DualPoint | None = start
+        super().__init__(task)
+        self.point = self._candidate = start
         self._start_objective = _diagonal_objective(task) if task.objective is None else task.objective
 
     @property
-    def objective(self) -> float:
+    def objective(self) -> float:  # type: ignore[override]
         return self._start_objective if self.point is None else min(self._start_objective, self.point.objective)
 
     @property
-    def gap(self) -> float:
+    def gap(self) -> float:  # type: ignore[override]
         return np.inf if self.point is None else self.point.gap
 
     @property
-    def limit(self) -> float:
-        limit = self.task.limit(self.objective)
-        if self.task.prove and self.point is not None:
-            limit = min(limit, EDGE_GAP * self.point.edge_gap)
-        return limit
-
-    @property
-    def solved(self) -> bool:
-        return self.gap <= self.limit
+    def edge_gap(self) -> float:
+        return np.inf if self.point is None else self.point.edge_gap
 
     def update(self, candidate: DualPoint) -> None:
         """Adopt the candidate, or keep Theta of the best point with W of the candidate."""

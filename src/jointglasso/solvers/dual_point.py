@@ -22,7 +22,7 @@ from jointglasso._cached_property import cached_property
 from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
+from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entries_in_classes
 from jointglasso.blocks.system import bincount
 from jointglasso.duality import ROUNDING, gap_radii, gap_to_certify, precision_radius
 from jointglasso.kernels.pair_types import PermutedBlocks
@@ -278,6 +278,11 @@ class DualPoint:
         return objective if np.isfinite(objective) else np.inf
 
     @property
+    def computed_gap(self) -> float:
+        """Duality gap without rounding errors."""
+        return self.gap
+
+    @property
     def gap(self) -> float:
         """Duality gap; infinite if Theta or the dual point is not definite."""
         theta, dual = self.logdets
@@ -423,6 +428,21 @@ class DualPoint:
             matches = moved[nearest] == position
             dual[matches] = listed.value[nearest[matches]]
         return W, dual
+
+    def at_pairs(self, i: IntArray, j: IntArray) -> tuple[SomePairs, FloatArray, FloatArray, FloatArray]:
+        """System of pairs (indices within the group), with Theta, W and the dual point in its storage."""
+        group, theta = self.group, self.theta_support
+        system = SomePairs.of(group, i, j)
+        W, dual = self.entries_at(system.row, system.column)
+        variance = group.optimal_variance(self.diagonal_penalty)
+        entries = theta.at(group.local[system.row], group.local[system.column], system.entry_class)
+        columns = (theta.diagonal, entries), (variance, W), (variance, dual)
+        at_entries, inverse, dual = (np.concatenate(column) for column in columns)
+        return system, at_entries, inverse, dual
+
+    def others_proved(self, gap: float) -> bool:
+        """Whether the gap certifies the zeros of pairs that are not deferred, as for every group penalty."""
+        return True
 
     def n_absent(self, gap: float, *, screening_proved: bool = True) -> int:
         """Number of zero entries that a gap of the full problem proves zero; see `certificate.certified_edges`."""

@@ -7,15 +7,14 @@ the check finds them again where they are needed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks.big_group import GroupSupport
 from jointglasso.blocks.sparse_group import ActiveEntries, SparseGroup
-from jointglasso.duality import EDGE_GAP
-from jointglasso.solvers.base import IterativeMethod, Report, run
+from jointglasso.solvers.base import BestUnstored, IterativeMethod, UnstoredTask, run
 from jointglasso.solvers.sparse_check import Examined
 from jointglasso.solvers.sparse_dual import SparseDual
 from jointglasso.solvers.sparse_gradient import ProximalState, SparsePoint
@@ -33,56 +32,41 @@ _TRIAL_STEPS, _TRIALS, _MAX_STEPS = 10, 4.0, 300
 _NEW_PAIRS, _ROUNDING_TARGET = 4, 1e-15
 
 
-@dataclass(frozen=True)
-class SparseTask:
-    """A group in sparse storage, and the limit on its duality gap as a function of its objective."""
+@dataclass(frozen=True, kw_only=True)
+class SparseTask(UnstoredTask):
+    """A group in sparse storage."""
 
     group: SparseGroup
-    limit: Callable[[float], float]
-    max_iter: int
-    start: GroupSupport | None = None
     deferred: tuple[IntArray, IntArray] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     """Pairs whose W must be known for the recheck of the screening."""
     may_give_up: bool = True
     """Whether another storage can take over if steps are many."""
-    prove: bool = False
-    """Whether to continue until the gap certifies all edges."""
-    report: Report = field(default=lambda objective, gap: False)
-    keep: Callable[[Callable[[], GroupSupport]], None] = field(default=lambda theta: None)
-    """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
 
 
-class LatestDual:
-    """The last point that was checked, with its dual point: a `Best` of `run`."""
+class LatestDual(BestUnstored):
+    """The last point that was checked, with its dual point."""
 
-    def __init__(self, task: SparseTask) -> None:
-        self.task, self.report = task, task.report
-        self.point: SparsePoint
-        self.dual: SparseDual | None = None
+    task: SparseTask
+    point: SparsePoint
+    dual: SparseDual | None = None
 
     @property
-    def objective(self) -> float:
+    def objective(self) -> float:  # type: ignore[override]
         return self.point.objective
 
     @property
-    def gap(self) -> float:
+    def gap(self) -> float:  # type: ignore[override]
         return np.inf if self.dual is None else self.dual.gap
 
     @property
-    def limit(self) -> float:
-        """Limit on the gap, which certifies all edges if the task asks for it."""
-        limit = self.task.limit(self.objective)
-        return min(limit, EDGE_GAP * self.dual.edge_gap) if self.task.prove and self.dual is not None else limit
-
-    @property
-    def solved(self) -> bool:
-        return self.gap <= self.limit
+    def edge_gap(self) -> float:
+        return np.inf if self.dual is None else self.dual.edge_gap
 
     def update(self, candidate: ProximalState) -> None:
         """Check all pairs, unless the state was given up."""
         self.point = candidate.point
         if candidate.ended != "slow":
-            self.dual = SparseDual.of(candidate.point, to_recheck(candidate.point.group, self.task.deferred))
+            self.dual = SparseDual.of(candidate.point, candidate.point.group.to_recheck(*self.task.deferred))
 
     def keep(self, candidate: Callable[[], ProximalState]) -> None:
         """Offer Theta of the current iterate to the checkpoint."""
@@ -145,16 +129,7 @@ def solve_sparse(task: SparseTask) -> tuple[SparseDual | None, SparsePoint, int,
     n_iter, reason = run(WorkingSets(task), best, task.max_iter)
     if reason == "slow":
         return None, best.point, n_iter, reason
-    return best.dual, best.point, n_iter, "tolerance" if best.gap <= task.limit(best.objective) else reason
-
-
-def to_recheck(group: SparseGroup, deferred: tuple[IntArray, IntArray]) -> BoolArray:
-    """(P,): candidates whose screening is rechecked: deferred ones, and all that some class lacks if classes differ."""
-    marked = np.zeros(len(group.i) + 1, dtype=bool)
-    marked[group.find(*deferred)] = True
-    if group.penalty.class_dependent:
-        marked[:-1] |= ~group.in_block.all(axis=1)
-    return marked[:-1]
+    return best.dual, best.point, n_iter, best.reason(reason)
 
 
 def point_of(

@@ -21,8 +21,9 @@ from scipy import sparse
 
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.big_group import entries_in_classes
+from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entries_in_classes
 from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, gap_to_certify, precision_radius
+from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import error_of_sums, sum_error
 from jointglasso.solvers.sparse_check import ClassInverse, Examined, PairCheck
 from jointglasso.solvers.sparse_gradient import SparsePoint
@@ -56,6 +57,19 @@ class SparseDual:
     """Margins of the other listed pairs: they are certified zeros for gap radii r below it."""
     margin_entries: IntArray
     inverses: dict[int, ClassInverse]
+
+    @property
+    def group(self) -> BigGroup:
+        return self.point.group.layout
+
+    @property
+    def penalty(self) -> PairPenalty:
+        return self.point.group.penalty
+
+    @property
+    def theta_support(self) -> GroupSupport:
+        """Theta at the candidates."""
+        return GroupSupport(self.candidates.i, self.candidates.j, self.candidates.theta, self.point.diagonal)
 
     @classmethod
     def of(cls, point: SparsePoint, must_know: BoolArray) -> SparseDual:
@@ -122,9 +136,15 @@ class SparseDual:
         return float(sum(self.point.group.weights[k] * gap for k, (gap, _, _) in self._gaps.items()))
 
     @property
-    def raised(self) -> float:
-        """Part of the gap that is due to rounding."""
-        return float(sum(self.point.group.weights[k] * part for k, (_, part, _) in self._gaps.items()))
+    def computed_gap(self) -> float:
+        """Duality gap without rounding errors."""
+        return self.gap - float(sum(self.point.group.weights[k] * part for k, (_, part, _) in self._gaps.items()))
+
+    def with_rounding(self) -> tuple[float, float, float]:
+        """Objective, its rounding error, and the gap including rounding; infinite where there is no bound."""
+        objective, error = self.objective
+        proved = np.isfinite(error) and np.isfinite(self.gap)
+        return (objective, error, self.gap) if proved else (objective, 0.0, np.inf)
 
     @cached_property
     def objective(self) -> tuple[float, float]:
@@ -201,6 +221,29 @@ class SparseDual:
             examined = int(part.in_block.sum() + self.margin_entries.sum() + self.listed.in_block.sum())
             n += group.layout.n_entries - examined
         return n
+
+    def at_pairs(self, i: IntArray, j: IntArray) -> tuple[SomePairs, FloatArray, FloatArray, FloatArray]:
+        """System of deferred pairs (i, j) and all others to be rechecked, with Theta, W and the dual point there."""
+        group = self.point.group
+        parts = [self.candidates.take(group.to_recheck(i, j))]
+        if group.penalty.class_dependent:
+            parts.append(self.listed.take(~self.listed.in_block.all(axis=1)))
+        pairs = Examined.join(parts)
+        variance, mask = self.group.optimal_variance(group.diagonal_penalty), pairs.in_block
+        dual = pairs.S[mask] + pairs.u[mask] / group.weights[np.nonzero(mask)[1]]
+        columns = (self.point.diagonal, pairs.theta[mask]), (variance, pairs.W[mask]), (variance, dual)
+        theta, W, dual = (np.concatenate(column) for column in columns)
+        return SomePairs.of(self.group, pairs.i, pairs.j), theta, W, dual
+
+    def others_proved(self, gap: float) -> bool:
+        """Whether pairs that are not examined have subgradients below the thresholds of all classes at the solution.
+
+        Penalties that do not depend on the class need this for deferred pairs only, which are examined.
+        """
+        group = self.point.group
+        weights = group.weights[group.classes]
+        radii, _ = gap_radii(np.full(len(weights), gap), weights)
+        return not group.penalty.class_dependent or group.slack_exceeds(float(radii.max()))
 
     def with_subgradients(self, row: IntArray, column: IntArray, u: FloatArray) -> SparseDual:
         """The dual point with other subgradients at some entries, given by the members of their row and column."""

@@ -13,7 +13,7 @@ from jointglasso import config
 from jointglasso._threads import balanced_bounds
 from jointglasso.blocks import build_system
 from jointglasso.blocks.support import SymmetricSupport, conjugate_gradients
-from jointglasso.engine.task_result import flat_from_precisions
+from jointglasso.engine.nonzeros import flat_from_precisions
 from jointglasso.kernels import group_pair, group_state
 from jointglasso.kernels.jit import njit
 from jointglasso.kernels.pair_types import Entries, GroupPair, PairClasses, PenaltyWorkspace
