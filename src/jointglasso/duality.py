@@ -71,19 +71,21 @@ class DualityGap:
         """Inverse of Theta in flat storage."""
         return self.factor.inverse
 
-    def of_group(self, group: int, blocks: BoolArray, positions: IntArray | slice) -> DualityGap:
-        """Bounds of one group; `blocks` (B,) marks its blocks and `positions` gives their positions in flat storage."""
+    def of_groups(self, groups: IntArray, blocks: BoolArray, positions: IntArray | slice) -> DualityGap:
+        """Bounds of some groups; `blocks` (B,) marks their blocks, `positions` are these in flat storage."""
         factor = self.factor
         group_factor = Factorization(factor.inverse[positions], factor.logdet[blocks], factor.definite[blocks])
-        return DualityGap(self.objective[[group]], self.gap[[group]], self.dual[positions], group_factor)
+        return DualityGap(self.objective[groups], self.gap[groups], self.dual[positions], group_factor)
 
-    def with_group(self, group: int, blocks: BoolArray, positions: IntArray | slice, other: DualityGap) -> DualityGap:
-        """Copy with the bounds of one group replaced by `other`; `blocks` and `positions` as in `of_group`."""
-        if len(self.gap) == 1:
+    def with_groups(
+        self, groups: IntArray, blocks: BoolArray, positions: IntArray | slice, other: DualityGap
+    ) -> DualityGap:
+        """Copy with the bounds of some groups replaced by `other`; `blocks` and `positions` as in `of_groups`."""
+        if len(self.gap) == len(groups):
             return replace(other, rounding=self.rounding)
         factor = Factorization(self.inverse.copy(), self.factor.logdet.copy(), self.factor.definite.copy())
         merged = DualityGap(self.objective.copy(), self.gap.copy(), self.dual.copy(), factor)
-        merged.objective[group], merged.gap[group] = other.objective[0], other.gap[0]
+        merged.objective[groups], merged.gap[groups] = other.objective, other.gap
         merged.dual[positions], factor.inverse[positions] = other.dual, other.inverse
         factor.logdet[blocks], factor.definite[blocks] = other.factor.logdet, other.factor.definite
         return merged
@@ -131,7 +133,7 @@ def bound_groups(
     """
     factor = factorize(system, theta) if factor is None else factor
     entries = system.gather(theta)
-    objective = _objective(system, theta, entries, factor, penalty, diagonal_penalty)
+    objective = objectives(system, theta, factor, penalty, diagonal_penalty)
     # In place: the entries of a genome-scale group take gigabytes.
     weight = None if system.unit_weights else system.block_weight[system.entry_block]
     negative_gradient = system.gather(factor.inverse)
@@ -154,20 +156,6 @@ def bound_groups(
     if scale_to_feasible and np.isinf(gap[np.isfinite(objective)]).any():
         return _mix_with_safe_point(system, theta, entries, factor, penalty, diagonal_penalty, bounds)
     return bounds
-
-
-def diagonal_bounds(
-    system: BlockSystem, theta: FloatArray, penalty: PairPenalty, diagonal_penalty: float
-) -> DualityGap:
-    """Objective of each group at a diagonal `theta`; the gap is not computed and set to infinity."""
-    diagonal, block, fused = theta[system.diagonal], system.diagonal_block, FusedDiagonal.of(system, penalty)
-    logdet = bincount(block, np.log(diagonal), system.n_blocks)
-    factor = Factorization(np.empty(0), logdet, np.ones(system.n_blocks, dtype=bool))
-    likelihood = bincount(block, system.S[system.diagonal] * diagonal, system.n_blocks) - logdet
-    penalties = diagonal_penalty * bincount(block, diagonal, system.n_blocks)
-    objective = system.sum_per_group(system.block_weight * likelihood + penalties)
-    objective = objective if fused is None else objective + fused.value(diagonal)
-    return DualityGap(objective, np.full(system.n_groups, np.inf), np.empty(0), factor)
 
 
 def gap_of_squares(squares: FloatArray, radius: FloatArray | None = None) -> FloatArray:
@@ -288,19 +276,14 @@ def subgradient_within(
     return system.weigh(u, entries), system.weigh(radius, entries)
 
 
-def _objective(
-    system: BlockSystem,
-    theta: FloatArray,
-    entries: FloatArray,
-    factor: Factorization,
-    penalty: PairPenalty,
-    diagonal_penalty: float,
+def objectives(
+    system: BlockSystem, theta: FloatArray, factor: Factorization, penalty: PairPenalty, diagonal_penalty: float
 ) -> FloatArray:
-    """Objective of each group, infinite where a block is not positive definite."""
+    """(G,): objective of each group, infinite where a block is not positive definite."""
     likelihood = system.block_weight * (system.sum_per_block(system.S * theta) - factor.logdet)
     diagonal = bincount(system.diagonal_block, np.abs(theta[system.diagonal]), system.n_blocks)
     per_block = np.where(factor.definite, likelihood + diagonal_penalty * diagonal, np.inf)
-    pairs = 2.0 * penalty.value(entries, system.entries(penalty))
+    pairs = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
     total = system.sum_per_group(per_block) + system.sum_pairs_per_group(pairs)
     fused = FusedDiagonal.of(system, penalty)
     return total if fused is None else total + fused.value(theta[system.diagonal])

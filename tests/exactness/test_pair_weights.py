@@ -340,7 +340,7 @@ def test_a_group_taken_out_of_a_system_keeps_its_weights_and_forbidden_places():
     i, j = system.pair_variables
     np.testing.assert_array_equal(system.pair_factor, V[i, j])
     for group in range(2):
-        alone, inside = system.only_group(group)
+        alone, inside = system.only_groups(np.array([group]))
         np.testing.assert_array_equal(alone.pair_factor, system.pair_factor[system.pair_group == group])
         row, column = alone.forbidden_members()
         assert np.isinf(V[alone.members[row], alone.members[column]]).all()

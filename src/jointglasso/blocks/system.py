@@ -173,17 +173,19 @@ class BlockSystem:
         np.maximum.at(largest, self.block_group, self.size)
         return largest
 
-    def only_group(self, group: int) -> tuple[BlockSystem, IntArray | slice]:
-        """One group as a separate system, and the flat positions of its blocks in this one."""
-        if self.n_groups == 1:
+    def only_groups(self, groups: IntArray) -> tuple[BlockSystem, IntArray | slice]:
+        """Some groups, in ascending order, as a separate system, and the flat positions of its blocks in this one."""
+        if self.n_groups == len(groups):
             return self, slice(None)
-        blocks = np.flatnonzero(self.block_group == group)
+        new_group = np.full(self.n_groups, -1, dtype=np.int64)
+        new_group[groups] = np.arange(len(groups))
+        blocks = np.flatnonzero(new_group[self.block_group] >= 0)
         size = self.size[blocks]
         offset = np.concatenate([[0], np.cumsum(size * size)])
         positions: IntArray | slice = slice(int(self.offset[blocks[0]]), int(self.offset[blocks[-1] + 1]))
         if len(blocks) <= blocks[-1] - blocks[0]:  # not contiguous
             positions = np.concatenate([np.arange(self.offset[b], self.offset[b + 1]) for b in blocks])
-        pairs = np.flatnonzero(self.pair_group == group)
+        pairs = np.flatnonzero(new_group[self.pair_group] >= 0)
         entries, pair_start = self.entries_of(pairs)
         number = np.full(self.n_blocks, -1, dtype=np.int64)
         number[blocks] = np.arange(len(blocks))
@@ -195,7 +197,7 @@ class BlockSystem:
         system = BlockSystem(
             n_classes=self.n_classes,
             block_class=self.block_class[blocks],
-            block_group=np.zeros(len(blocks), dtype=np.int64),
+            block_group=new_group[self.block_group[blocks]],
             block_weight=self.block_weight[blocks],
             size=size,
             offset=offset,

@@ -1,12 +1,15 @@
-"""Memory estimates of tasks, and the memory budget of a solve."""
+"""Estimates of the memory of tasks, and the speed of this machine."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from functools import cache
 
 import numpy as np
 
 from jointglasso import config
+from jointglasso._lapack import factor_in_place, invert_factor_in_place
+from jointglasso._threads import available_cores, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.engine.tasks import task_groups
 from jointglasso.screening.groups import ClassBlocks, block_index
@@ -16,28 +19,6 @@ from jointglasso.solvers import ADMM, GroupSolver
 #: Peak bytes per entry of a group without stored blocks (W and S in single precision, one matrix in double precision),
 #: and bytes per entry of a solved task whose blocks are kept: properties of the storage.
 _BIG_BYTES, _BYTES_PER_CACHED_ENTRY = 16.0, 50.0
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """Concurrency and storage that the available memory permits."""
-
-    n_jobs: int | None = None
-    """Number of concurrent tasks."""
-    free_bytes: float = np.inf
-    """Bytes that the concurrent tasks leave free."""
-    for_admm: bool = True
-    """Whether a large group on which Newton's method is slow may be solved by ADMM, which takes twice the memory."""
-    for_blocks: bool = True
-    """Whether the blocks of every group fit in double precision."""
-    sparse: BoolArray | None = None
-    """(G,): groups to be solved in sparse storage; None if there are none."""
-    for_dense: bool = True
-    """Whether these groups fit as dense blocks, too."""
-
-
-#: No memory limit.
-UNLIMITED = MemoryPlan()
 
 
 def group_memory(
@@ -100,3 +81,18 @@ def strong_per_group(blocks: ClassBlocks, pairs: PairTable) -> IntArray:
         together = (of_class[i] == of_class[j]) & (of_class[i] >= 0)
         group[together] = blocks.group[of_class[i[together]]]
     return np.bincount(group[group >= 0], minlength=blocks.n_groups)
+
+
+@cache
+def factorization_rate() -> float:
+    """Speed of Cholesky factorization and inversion on this machine, in b^3 per second; measured once."""
+    b, best = 400, np.inf
+    matrix = np.eye(b) + 0.5 / b
+    with single_threaded_blas():
+        for _ in range(5):
+            work = matrix.copy()
+            began = time.perf_counter()
+            factor_in_place(work)
+            invert_factor_in_place(work)
+            best = min(best, time.perf_counter() - began)
+    return available_cores() * float(b) ** 3 / best

@@ -6,24 +6,23 @@ of entries inside the blocks; seconds are accurate to a factor of a few.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from jointglasso import config
+from jointglasso._cached_property import cached_property
 from jointglasso._display import SHOWN, ReprMixin, readable_bytes, readable_seconds
-from jointglasso._lapack import factor_in_place, invert_factor_in_place
 from jointglasso._memory import MemoryShareExceeded, available_memory, memory_share
-from jointglasso._threads import available_cores, single_threaded_blas
+from jointglasso._threads import available_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import check_choice, check_count
 from jointglasso.engine.executors import machines_of, memory_of
 from jointglasso.engine.memory import (
-    MemoryPlan,
     dense_groups,
+    factorization_rate,
     group_memory,
     n_concurrent,
     strong_per_group,
@@ -34,6 +33,7 @@ from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import SCREENING, Screen
 from jointglasso.engine.solve_big_task import may_be_big
 from jointglasso.engine.solve_sparse_task import SparseCosts, sparse_costs
+from jointglasso.engine.tasks import MemoryPlan
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem, ProblemOptions
 from jointglasso.screening import Partition
@@ -192,14 +192,9 @@ def plan_of(
 ) -> Plan:
     """Plan of a partition; with `may_be_big` large groups are solved without stored blocks, or as `sparse` says."""
     blocks = partition.class_blocks
-    order = blocks.by_cost
-    dense = dense_groups(blocks, pairs)
-    big = may_be_big & (blocks.group_largest >= config.HUGE)
-    memory = group_memory(blocks, method, dense, big)
-    seconds = dense_seconds(blocks, pairs, dense, method, may_be_big)
-    if sparse is not None:
-        chosen = sparse.seconds < seconds
-        seconds, memory = np.where(chosen, sparse.seconds, seconds), np.where(chosen, sparse.memory, memory)
+    costs, order = _GroupCosts(blocks, pairs, method, may_be_big, sparse), blocks.by_cost
+    memory = costs.memory(costs.faster_if_sparse, largest_stored=config.HUGE - 1)
+    seconds = costs.seconds if sparse is None else np.minimum(costs.seconds, sparse.seconds)
     return Plan(
         partition=partition,
         group_largest=blocks.group_largest[order],
@@ -210,23 +205,63 @@ def plan_of(
     )
 
 
-def dense_seconds(
-    blocks: ClassBlocks, pairs: PairTable | None, dense: BoolArray, method: GroupSolver, sweeps: bool
-) -> FloatArray:
-    """(G,): expected seconds of each group with dense blocks.
+@dataclass(frozen=True)
+class _GroupCosts:
+    """Bytes and seconds of each group by its storage: blocks, out of core if `may_be_big`, or sparse."""
 
-    With `sweeps`, a few factorizations for the gap and column sweeps, each reading as many rows of W as Theta has
-    non-zeros; there are at most as many as pairs outside the dual ball, and few columns have more than a hundred.
-    """
-    if pairs is None or method.name != "auto":
-        return _FACTORIZATIONS * blocks.group_cost / _factorization_rate()
-    work = _FACTORIZATIONS * blocks.group_cost
-    if sweeps:
-        per_column = 2.0 * strong_per_group(blocks, pairs) / np.maximum(blocks.group_largest, 1)
-        multiplications = _SWEEPS * blocks.group_area * (np.minimum(per_column, 100.0) + config.SWEEP_WORK)
-        work = _GAP_CHECKS * blocks.group_cost + config.FACTOR_WORK * multiplications
-    one_core = _DENSE_FACTORIZATIONS * blocks.group_area * available_cores()
-    return np.where(dense, np.maximum(work, one_core), work) / _factorization_rate()
+    blocks: ClassBlocks
+    pairs: PairTable | None
+    method: GroupSolver
+    may_be_big: bool
+    sparse: SparseCosts | None
+
+    @cached_property
+    def dense(self) -> BoolArray:
+        """(G,): groups that may be solved by ADMM."""
+        return dense_groups(self.blocks, self.pairs)
+
+    @cached_property
+    def seconds(self) -> FloatArray:
+        """(G,): expected seconds of each group with dense blocks.
+
+        With column sweeps, a few factorizations for the gap and sweeps, each reading as many rows of W as Theta has
+        non-zeros; there are at most as many as pairs outside the dual ball, and few columns have more than a hundred.
+        """
+        blocks, work = self.blocks, _FACTORIZATIONS * self.blocks.group_cost
+        if self.pairs is None or self.method.name != "auto":
+            return work / factorization_rate()
+        if self.may_be_big:
+            per_column = 2.0 * strong_per_group(blocks, self.pairs) / np.maximum(blocks.group_largest, 1)
+            multiplications = _SWEEPS * blocks.group_area * (np.minimum(per_column, 100.0) + config.SWEEP_WORK)
+            work = _GAP_CHECKS * blocks.group_cost + config.FACTOR_WORK * multiplications
+        one_core = _DENSE_FACTORIZATIONS * blocks.group_area * available_cores()
+        return np.where(self.dense, np.maximum(work, one_core), work) / factorization_rate()
+
+    @cached_property
+    def faster_if_sparse(self) -> BoolArray:
+        """(G,): groups expected to take less time in sparse storage than with dense blocks."""
+        possible = self.possibly_sparse
+        return self.sparse.seconds < self.seconds if self.sparse is not None and possible.any() else possible
+
+    @property
+    def possibly_sparse(self) -> BoolArray:
+        """(G,): groups that can be solved in sparse storage."""
+        if self.sparse is None:
+            return np.zeros(self.blocks.n_groups, dtype=bool)
+        return np.isfinite(self.sparse.seconds)
+
+    def attempts(self) -> Iterator[tuple[BoolArray, FloatArray]]:
+        """Groups in sparse storage and bytes (G,): ADMM for all groups; for dense ones; out of core; in less memory."""
+        yield self.faster_if_sparse, self.memory(self.faster_if_sparse, with_admm=True)
+        yield self.faster_if_sparse, self.memory(self.faster_if_sparse)
+        for sparse in (self.faster_if_sparse, self.possibly_sparse):
+            yield sparse, self.memory(sparse, largest_stored=config.BATCHED_BLOCK)
+
+    def memory(self, sparse: BoolArray, *, with_admm: bool = False, largest_stored: float = np.inf) -> FloatArray:
+        """(G,): bytes of each group, in sparse storage where marked; every group may be solved by ADMM `with_admm`."""
+        big = self.may_be_big & (self.blocks.group_largest > largest_stored)
+        memory = group_memory(self.blocks, self.method, with_admm or self.dense, big)
+        return memory if self.sparse is None else np.where(sparse, self.sparse.memory, memory)
 
 
 def _overhead(partition: Partition, pairs: PairTable | None) -> float:
@@ -245,55 +280,40 @@ def check_memory(problem: JointProblem, screen: Screen, blocks: ClassBlocks, opt
     n_jobs = options.n_jobs if options.executor is None else None
     overhead = _overhead(screen.partition, screen.scanned)
     sparse = sparse_costs(problem, method.name, blocks, screen.scanned)
-    chosen = _faster_if_sparse(problem, screen, blocks, method, sparse)
-    memory = np.where(chosen, sparse.memory, group_memory(blocks, method, dense=True))
+    costs = _GroupCosts(blocks, screen.pairs, method, may_be_big(problem, method.name), sparse)
+    chosen = costs.faster_if_sparse
+    memory = costs.memory(chosen, with_admm=True)
     small = memory.sum() + overhead < _CHECKED_BYTES and not chosen.any()
     budget = available_memory() if options.max_memory is None and not small else options.max_memory
     if budget is None:
         return MemoryPlan(n_jobs, sparse=chosen)
-    upper_bound, available = work_memory(blocks, method, memory), budget - overhead
-    together = min(max(machines_of(options.executor, n_jobs).values()), len(upper_bound))
-    n_workers = 1 if memory_of(options.executor, options.max_memory) is None else int(together)
-    jobs, free = n_concurrent(upper_bound, n_workers, available)
-    for_admm = free >= 0.0
-    dense = dense_groups(blocks, screen.pairs) if not for_admm or chosen.any() else np.ones(blocks.n_groups, dtype=bool)
-    as_blocks = group_memory(blocks, method, dense)
-    if not for_admm:  # it may fit if only dense groups are solved by ADMM
-        pieces = work_memory(blocks, method, np.where(chosen, sparse.memory, as_blocks))
+    available, n_workers = budget - overhead, 1
+    if memory_of(options.executor, options.max_memory) is not None:
+        n_tasks = len(work_memory(blocks, method, memory))
+        n_workers = int(min(max(machines_of(options.executor, n_jobs).values()), n_tasks))
+    for number, (chosen, memory) in enumerate(costs.attempts()):  # noqa: B007
+        pieces = work_memory(blocks, method, memory)
         jobs, free = n_concurrent(pieces, n_workers, available)
-    for_blocks = free >= 0.0
-    big = may_be_big(problem, method.name) & (blocks.group_largest > config.BATCHED_BLOCK)
-    without_blocks = group_memory(blocks, method, dense, big)
-    # Or if large groups are solved without stored blocks, or in sparse storage, though it is slower.
-    for storage in () if for_blocks else (chosen, np.isfinite(sparse.memory)):
-        if free < 0.0:
-            chosen = storage
-            pieces = work_memory(blocks, method, np.where(chosen, sparse.memory, without_blocks))
-            jobs, free = n_concurrent(pieces, n_workers, available)
-    if free < 0.0:
+        if free >= 0.0:
+            break
+    else:
         raise _memory_error(problem, screen, method, float(pieces[0]) + overhead, budget)
     share, needed = memory_share(), budget - free
     if needed > share:
         raise MemoryShareExceeded(needed)
+    for_blocks = for_dense = True
+    if chosen.any():  # whether these groups fit as blocks, and out of core
+        none = np.zeros_like(chosen)
+        for_blocks = bool((costs.memory(none)[chosen] <= available).all())
+        for_dense = bool((costs.memory(none, largest_stored=config.BATCHED_BLOCK)[chosen] <= available).all())
     return MemoryPlan(
         n_jobs=jobs if jobs < n_workers else n_jobs,
         free_bytes=max(0.0, min(free, share - needed)),
-        for_admm=for_admm,
-        for_blocks=for_blocks and bool((as_blocks[chosen] <= available).all()),
+        for_admm=number == 0,
+        for_blocks=number <= 1 and for_blocks,
         sparse=chosen,
-        for_dense=bool((without_blocks[chosen] <= available).all()),
+        for_dense=for_dense,
     )
-
-
-def _faster_if_sparse(
-    problem: JointProblem, screen: Screen, blocks: ClassBlocks, method: GroupSolver, sparse: SparseCosts
-) -> BoolArray:
-    """(G,): groups expected to take less time in sparse storage than with dense blocks."""
-    possible = np.isfinite(sparse.seconds)
-    if not possible.any():
-        return possible
-    dense = dense_groups(blocks, screen.pairs)
-    return sparse.seconds < dense_seconds(blocks, screen.pairs, dense, method, may_be_big(problem, method.name))
 
 
 def out_of_memory(
@@ -324,10 +344,9 @@ def _memory_error(
 
 def _memory_of(partition: Partition, pairs: PairTable | None, method: GroupSolver, may_be_big: bool) -> float:
     """Lower estimate of the peak bytes: large groups are solved without stored blocks if `may_be_big`."""
-    blocks = partition.class_blocks
-    big = may_be_big & (blocks.group_largest > config.BATCHED_BLOCK)
-    memory = group_memory(blocks, method, dense_groups(blocks, pairs), big)
-    return float(work_memory(blocks, method, memory)[0]) + _overhead(partition, pairs)
+    costs = _GroupCosts(partition.class_blocks, pairs, method, may_be_big, None)
+    memory = costs.memory(costs.possibly_sparse, largest_stored=config.BATCHED_BLOCK)
+    return float(work_memory(costs.blocks, method, memory)[0]) + _overhead(partition, pairs)
 
 
 def _fitting_penalties(problem: JointProblem, screen: Screen, method: GroupSolver, budget: float) -> str:
@@ -355,18 +374,3 @@ def _fitting_penalties(problem: JointProblem, screen: Screen, method: GroupSolve
     would_fit = penalty.scaled(high).parameters()
     raised = ", ".join(f"{name}={would_fit[name]:.4g}" for name in ("lambda1", "lambda2"))
     return f"raise the penalties to {raised} (blocks of up to {best.largest} variables), "
-
-
-@cache
-def _factorization_rate() -> float:
-    """Speed of Cholesky factorization and inversion on this machine, in b^3 per second; measured once."""
-    b, best = 400, np.inf
-    matrix = np.eye(b) + 0.5 / b
-    with single_threaded_blas():
-        for _ in range(5):
-            work = matrix.copy()
-            began = time.perf_counter()
-            factor_in_place(work)
-            invert_factor_in_place(work)
-            best = min(best, time.perf_counter() - began)
-    return available_cores() * float(b) ** 3 / best

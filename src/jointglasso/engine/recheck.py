@@ -24,15 +24,15 @@ from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
-from jointglasso.solvers.base import remaining_iterations
+from jointglasso.solvers.base import BestSoFar, Evaluated, remaining_iterations
 
 #: Variables i < j of pairs, and the classes (m, K) that must be merged there.
 KKTViolations = tuple[IntArray, IntArray, BoolArray]
 
 
 #: Attempts to certify a dynamic screen with a more accurate solution, as (iterations, factor of the gap); one nearly
-#: always suffices. Up to this many groups, with less than this fraction of all entries, are refined one by one.
-_REFINEMENTS, _MAX_GROUPS_ONE_BY_ONE, _SMALL_FRACTION = ((1, 1e-4), (100, 1e-7), (100, 1e-7)), 4, 0.25
+#: always suffices.
+_REFINEMENTS = (1, 1e-4), (100, 1e-7), (100, 1e-7)
 
 
 @dataclass(frozen=True)
@@ -297,35 +297,17 @@ def _refined(
     progress: TaskProgress,
 ) -> SolverResult:
     """Continue the solve of `groups` down to the gaps `wanted`."""
-    limits = np.full(task.system.n_groups, np.inf)
-    limits[groups] = wanted
+    system, positions = task.system.only_groups(groups)
+    blocks = np.isin(task.system.block_group, groups)
+    known = result.bounds.of_groups(groups, blocks, positions)
     subtask = replace(
-        task, start=result.theta, known=result.bounds, warm=True, gap_budget=limits, tol=1.0, absolute=True,
-        max_iter=max_iter, keep=lambda theta: None, report=lambda objective, gap: progress(),
+        task, system=system, start=result.theta[positions], known=known, warm=True, gap_budget=wanted, tol=1.0,
+        absolute=True, max_iter=max_iter, keep=lambda theta: None, report=lambda objective, gap: progress(),
     )  # fmt: skip
-    area = task.system.sum_per_group(task.system.size.astype(float) ** 2)
-    if len(groups) <= _MAX_GROUPS_ONE_BY_ONE and area[groups].sum() < _SMALL_FRACTION * area.sum():
-        return _refined_one_by_one(subtask, method, result, groups, progress)
     refined = method.solve(subtask)
-    if not (refined.bounds.gap <= result.bounds.gap).all():
+    if not (refined.bounds.gap < known.gap).any():
         return result
-    return replace(refined, n_iter=result.n_iter, stopped_by=result.stopped_by, methods=result.methods)
-
-
-def _refined_one_by_one(
-    task: SolverTask, method: GroupSolver, result: SolverResult, groups: IntArray, progress: TaskProgress
-) -> SolverResult:
-    """As `_refined`, for each group as a system by itself."""
-    theta, bounds = result.theta.copy(), result.bounds
-    for group in groups.tolist():
-        if progress():
-            break
-        system, inside = task.system.only_group(group)
-        blocks = task.system.block_group == group
-        known = bounds.of_group(group, blocks, inside)
-        subtask = replace(task, system=system, start=theta[inside], known=known, gap_budget=task.gap_budget[[group]])
-        refined = method.solve(subtask)
-        if refined.bounds.gap[0] < bounds.gap[group]:
-            theta[inside] = refined.theta
-            bounds = bounds.with_group(group, blocks, inside, refined.bounds)
-    return result if bounds is result.bounds else replace(result, theta=theta, bounds=bounds)
+    best, theta = BestSoFar(task, result.theta, result.bounds), result.theta.copy()
+    theta[positions] = refined.theta
+    best.update(Evaluated(theta, result.bounds.with_groups(groups, blocks, positions, refined.bounds)))
+    return replace(result, theta=best.theta, bounds=best.bounds)

@@ -12,14 +12,22 @@ from jointglasso._threads import cores_here
 from jointglasso._typing import FloatArray
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
-from jointglasso.engine.memory import UNLIMITED, MemoryPlan, kept_in_memory
+from jointglasso.engine.memory import kept_in_memory
 from jointglasso.engine.nonzeros import Nonzeros, starts_of_tasks
 from jointglasso.engine.progress import Control, Progress
 from jointglasso.engine.solve_big_task import is_big
 from jointglasso.engine.solve_task import rebuild, solve_task
 from jointglasso.engine.subset import subset_for
 from jointglasso.engine.task_result import CachedBlocks, TaskResult, UnstoredBlocks
-from jointglasso.engine.tasks import Task, TaskContext, WarmStart, gap_fractions, start_objectives, task_groups
+from jointglasso.engine.tasks import (
+    MemoryPlan,
+    Task,
+    TaskContext,
+    WarmStart,
+    gap_fractions,
+    start_objectives,
+    task_groups,
+)
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
 from jointglasso.screening.dynamic import DeferredPairs
@@ -61,15 +69,14 @@ class GroupRunner:
         options: RunnerOptions,
         deferred: DeferredPairs | None,
         warm_start: WarmStart | None,
-        memory: MemoryPlan = UNLIMITED,
+        memory: MemoryPlan | None = None,
         scanned: PairTable | None = None,
     ) -> None:
-        self.memory_plan, self.blocks, self.options = memory, blocks, options
+        self.blocks, self.options = blocks, options
         self.isolated_objective, self.covariance_seconds, self.n_iter = isolated_objective, 0.0, 0
         self.shared = TaskContext(
             problem, options.method, options.tol, deferred, options.prove, warm_start.points if warm_start else {},
-            options.checkpoint, memory_for_admm=memory.for_admm, memory_for_blocks=memory.for_blocks, scanned=scanned,
-            memory_for_dense=memory.for_dense,
+            options.checkpoint, memory or MemoryPlan(), scanned,
         )  # fmt: skip
         self.groups = task_groups(blocks, together=options.method.lockstep)
         starts = start_objectives(problem, blocks)
@@ -87,7 +94,7 @@ class GroupRunner:
             starts = starts_of_tasks(warm_start.precision, self.blocks, self.groups)
         concurrent = self.options.executor is not None or min(self.options.n_jobs or 1, len(self.groups)) > 1
         n_threads = 1 if concurrent else cores_here()
-        sparse, items = self.memory_plan.sparse, []
+        sparse, items = self.shared.memory.sparse, []
         for number, (groups, objective) in enumerate(zip(self.groups, objectives, strict=True)):
             blocks = self.blocks.select(groups)
             items.append(
@@ -109,7 +116,7 @@ class GroupRunner:
         entries = np.array([float(area[groups].sum()) for groups in self.groups])
         entries[[item.is_sparse for item in items]] = 0.0  # no block is stored
         big = np.array([is_big(item, self.shared) for item in items])
-        keep = kept_in_memory(entries, big, self.memory_plan.free_bytes)
+        keep = kept_in_memory(entries, big, self.shared.memory.free_bytes)
         return [replace(item, keep_blocks=bool(kept)) for item, kept in zip(items, keep, strict=True)]
 
     def run(self) -> list[TaskResult]:

@@ -32,7 +32,7 @@ from jointglasso.solvers.dual_point import DualPoint
 def is_big(item: Task, shared: TaskContext) -> bool:
     """Whether a task is a single group to be solved without stored blocks."""
     largest = int(item.blocks.sizes.max(initial=0))
-    wanted = largest >= config.HUGE or (not shared.memory_for_blocks and largest > config.BATCHED_BLOCK)
+    wanted = largest >= config.HUGE or (not shared.memory.for_blocks and largest > config.BATCHED_BLOCK)
     return wanted and item.blocks.n_groups == 1 and may_be_big(shared.problem, shared.method.name)
 
 

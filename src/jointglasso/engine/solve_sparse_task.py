@@ -135,14 +135,14 @@ def solve_sparse_task(item: Task, shared: TaskContext, progress: TaskProgress) -
         max_iter=item.max_iter if item.max_iter < shared.method.default_max_iter else max(item.max_iter, _MAX_STEPS),
         start=_start(group, item),
         deferred=deferred or NO_PAIRS,
-        may_give_up=shared.memory_for_dense,
+        may_give_up=shared.memory.for_dense,
         prove=shared.prove,
         report=progress,
         keep=snapshots_of(layout, item, shared),
     )
     dual, point, n_iter, stopped_by = solve_sparse(task)
     remaining = remaining_iterations(shared.method, item.max_iter, n_iter)
-    unsolved = shared.memory_for_dense and remaining > 0 and stopped_by in ("rounding", "max_iter")
+    unsolved = shared.memory.for_dense and remaining > 0 and stopped_by in ("rounding", "max_iter")
     if dual is None or unsolved:
         return item.starting_at(Nonzeros.of_support(layout, point.support), max(1, remaining), is_sparse=False)
     solved = UnstoredBlocks.of(dual, problem, deferred)

@@ -54,7 +54,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
             outcome = solve_big_task(item, shared, progress)
             remaining = remaining_iterations(shared.method, item.max_iter, outcome.n_iter)
             unfinished = outcome.stopped_by == "rounding" or (outcome.stopped_by == "max_iter" and remaining > 0)
-            if not unfinished or not shared.memory_for_blocks:
+            if not unfinished or not shared.memory.for_blocks:
                 return outcome
             item = item.starting_at(outcome.nonzeros, max(1, remaining))
         system, check = build(item, shared)
@@ -153,7 +153,7 @@ def _task(item: Task, shared: TaskContext, system: BlockSystem, progress: TaskPr
         warm=item.start is not None,
         n_threads=item.n_threads,
         report=progress,
-        memory_for_admm=shared.memory_for_admm,
+        memory_for_admm=shared.memory.for_admm,
     )
     if shared.checkpoint is None:
         return task

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso import config
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.engine.checkpoint import Checkpoint, Saved
 from jointglasso.engine.nonzeros import Nonzeros
 from jointglasso.problem import JointProblem
@@ -32,6 +32,24 @@ class WarmStart:
 
 
 @dataclass(frozen=True)
+class MemoryPlan:
+    """Concurrency and storage that the available memory permits."""
+
+    n_jobs: int | None = None
+    """Number of concurrent tasks."""
+    free_bytes: float = np.inf
+    """Bytes that the concurrent tasks leave free."""
+    for_admm: bool = True
+    """Whether a large group on which Newton's method is slow may be solved by ADMM, which takes twice the memory."""
+    for_blocks: bool = True
+    """Whether the blocks of every group fit in double precision."""
+    sparse: BoolArray | None = None
+    """(G,): groups to be solved in sparse storage; None if there are none."""
+    for_dense: bool = True
+    """Whether these groups fit as dense blocks, too."""
+
+
+@dataclass(frozen=True)
 class TaskContext:
     """Inputs that all tasks of one round share."""
 
@@ -46,14 +64,9 @@ class TaskContext:
     """`WarmStart.points`."""
     checkpoint: Checkpoint | None = None
     """Destination of snapshots of long solves."""
-    memory_for_admm: bool = True
-    """Whether large groups may be solved by ADMM, which takes twice the memory."""
-    memory_for_blocks: bool = True
-    """Whether the blocks of every group fit into memory in double precision."""
+    memory: MemoryPlan = field(default_factory=MemoryPlan)
     scanned: PairTable | None = None
     """Pairs of the scan, for groups in sparse storage."""
-    memory_for_dense: bool = True
-    """Whether groups in sparse storage fit into memory as dense blocks, too."""
 
 
 @dataclass(frozen=True)

@@ -164,31 +164,25 @@ class PartialClassPenalty(PairPenalty):
 
     # Entries
 
-    def _of_pairs(
-        self, what: Callable[[ClassGraphPenalty, IntArray, Entries], Any], entries: Entries, out: _Array
+    def _map(
+        self, what: Callable[..., Any], entries: Entries, out: _Array, *arrays: FloatArray, by_pair: bool = False
     ) -> _Array:
+        """Write ``what(penalty, *arrays, entries)`` of each set of classes into `out`, (E,) or `by_pair` (P,)."""
         for penalty, pairs, chosen, part in self._parts(entries):
-            out[pairs] = what(penalty, chosen, part)
-        return out
-
-    def _of_entries(
-        self, what: Callable[[ClassGraphPenalty, IntArray, Entries], Any], entries: Entries, out: _Array
-    ) -> _Array:
-        for penalty, _, chosen, part in self._parts(entries):
-            out[chosen] = what(penalty, chosen, part)
+            out[pairs if by_pair else chosen] = what(penalty, *(array[chosen] for array in arrays), part)
         return out
 
     def value(self, theta: FloatArray, entries: Entries) -> FloatArray:
         out = np.zeros(len(entries.start) - 1)
-        return self._of_pairs(lambda penalty, chosen, part: penalty.value(theta[chosen], part), entries, out)
+        return self._map(lambda penalty, *x: penalty.value(*x), entries, out, theta, by_pair=True)
 
     def is_dual_feasible(self, u: FloatArray, entries: Entries) -> BoolArray:
         out = np.ones(len(entries.start) - 1, dtype=bool)
-        return self._of_pairs(lambda penalty, chosen, part: penalty.is_dual_feasible(u[chosen], part), entries, out)
+        return self._map(lambda penalty, *x: penalty.is_dual_feasible(*x), entries, out, u, by_pair=True)
 
     def gauge(self, u: FloatArray, entries: Entries) -> FloatArray:
         out = np.zeros(len(entries.start) - 1)
-        return self._of_pairs(lambda penalty, chosen, part: penalty.gauge(u[chosen], part), entries, out)
+        return self._map(lambda penalty, *x: penalty.gauge(*x), entries, out, u, by_pair=True)
 
     def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
         out = np.zeros_like(values)
@@ -197,18 +191,12 @@ class PartialClassPenalty(PairPenalty):
         return out
 
     def update(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
-        return self._of_entries(
-            lambda penalty, chosen, part: penalty.update(curvature[chosen], linear[chosen], part),
-            entries,
-            np.zeros_like(linear),
-        )
+        out = np.zeros_like(linear)
+        return self._map(lambda penalty, *x: penalty.update(*x), entries, out, curvature, linear)
 
     def nearest_subgradient(self, theta: FloatArray, wanted: FloatArray, entries: Entries) -> FloatArray:
-        return self._of_entries(
-            lambda penalty, chosen, part: penalty.nearest_subgradient(theta[chosen], wanted[chosen], part),
-            entries,
-            np.zeros_like(wanted),
-        )
+        out = np.zeros_like(wanted)
+        return self._map(lambda penalty, *x: penalty.nearest_subgradient(*x), entries, out, theta, wanted)
 
     def face(self, theta: FloatArray, entries: Entries) -> tuple[IntArray, FloatArray]:
         variable, gradient, count = np.full(len(theta), -1, dtype=np.int64), np.zeros_like(theta), 0
@@ -219,19 +207,13 @@ class PartialClassPenalty(PairPenalty):
         return variable, gradient
 
     def hvp(self, theta: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
-        return self._of_entries(
-            lambda penalty, chosen, part: penalty.hvp(theta[chosen], step[chosen], part), entries, np.zeros_like(step)
-        )
+        return self._map(lambda penalty, *x: penalty.hvp(*x), entries, np.zeros_like(step), theta, step)
 
     def hessian_diagonal(self, theta: FloatArray, entries: Entries) -> FloatArray:
-        return self._of_entries(
-            lambda penalty, chosen, part: penalty.hessian_diagonal(theta[chosen], part), entries, np.zeros_like(theta)
-        )
+        return self._map(lambda penalty, *x: penalty.hessian_diagonal(*x), entries, np.zeros_like(theta), theta)
 
     def retract(self, theta: FloatArray, trial: FloatArray, entries: Entries) -> FloatArray:
-        return self._of_entries(
-            lambda penalty, chosen, part: penalty.retract(theta[chosen], trial[chosen], part), entries, trial.copy()
-        )
+        return self._map(lambda penalty, *x: penalty.retract(*x), entries, trial.copy(), theta, trial)
 
     def certified_zeros(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
@@ -258,42 +240,35 @@ class PartialClassPenalty(PairPenalty):
 
     # Rows
 
-    def _rows(
-        self, what: Callable[[ClassGraphPenalty, IntArray, IntArray, FloatArray], Any],
-        rows: FloatArray, factor: FloatArray,
-        out: _Array,
-    ) -> _Array:  # fmt: skip
-        """Apply a function of penalty, rows, their classes and weights to the rows of each set of classes."""
-        number = self.missing_variables.number(~np.isnan(rows)) if len(rows) else np.empty(0, dtype=np.int64)
+    def _map_rows(self, what: Callable[..., Any], factor: FloatArray, out: _Array, *arrays: Any) -> _Array:
+        """Write ``what(penalty, *rows, weights)`` of each set of classes into `out`, (m, K) or (m,).
+
+        The first of `arrays` (m, K) has NaN in classes without the pair.
+        """
+        number = self.missing_variables.number(~np.isnan(arrays[0])) if len(out) else np.empty(0, dtype=np.int64)
         for which in np.unique(number):
             pairs, classes = np.flatnonzero(number == which), np.flatnonzero(self.missing_variables.sets[which])
             if len(classes):
-                weight = factor[pairs] if len(factor) else UNIFORM
-                index = np.ix_(pairs, classes) if out.ndim == 2 else pairs
-                out[index] = what(self.restricted_to(int(which)), pairs, classes, weight)
+                weight, index = factor[pairs] if len(factor) else UNIFORM, np.ix_(pairs, classes)
+                value = what(self.restricted_to(int(which)), *(rows[index] for rows in arrays), weight)
+                out[index if out.ndim == 2 else pairs] = value
         return out
 
     def violates_global_condition(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         out = np.zeros(len(rows), dtype=bool)
-        return self._rows(lambda p, m, c, v: p.violates_global_condition(rows[np.ix_(m, c)], v), rows, factor, out)
+        return self._map_rows(lambda penalty, *x: penalty.violates_global_condition(*x), factor, out, rows)
 
     def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         out = np.zeros(rows.shape, dtype=np.int64)
-        return self._rows(lambda p, m, c, v: p.signs(rows[np.ix_(m, c)], v), rows, factor, out)
+        return self._map_rows(lambda penalty, *x: penalty.signs(*x), factor, out, rows)
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        def part(penalty: ClassGraphPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
-            index = np.ix_(pairs, classes)
-            return penalty.closure(rows[index], joined[index], weight)
-
-        return self._rows(part, rows, factor, np.zeros(rows.shape, dtype=bool))
+        out = np.zeros(rows.shape, dtype=bool)
+        return self._map_rows(lambda penalty, *x: penalty.closure(*x), factor, out, rows, joined)
 
     def kkt_violated(self, theta: FloatArray, u: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        def part(penalty: ClassGraphPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
-            index = np.ix_(pairs, classes)
-            return penalty.kkt_violated(theta[index], u[index], weight)
-
-        return self._rows(part, u, factor, np.zeros(u.shape, dtype=bool))
+        out = np.zeros(u.shape, dtype=bool)
+        return self._map_rows(lambda penalty, v, t, w: penalty.kkt_violated(t, v, w), factor, out, u, theta)
 
     def screening_certified(
         self,
@@ -304,10 +279,5 @@ class PartialClassPenalty(PairPenalty):
         in_block: BoolArray,
         factor: FloatArray = UNIFORM,
     ) -> BoolArray:
-        def part(penalty: ClassGraphPenalty, pairs: IntArray, classes: IntArray, weight: FloatArray) -> BoolArray:
-            index = np.ix_(pairs, classes)
-            return penalty.screening_certified(
-                theta[index], u[index], u_radius[index], theta_radius[index], in_block[index], weight
-            )
-
-        return self._rows(part, u, factor, np.ones(len(u), dtype=bool))
+        arrays, out = (u, theta, u_radius, theta_radius, in_block), np.ones(len(u), dtype=bool)
+        return self._map_rows(lambda penalty, v, t, *x: penalty.screening_certified(t, v, *x), factor, out, *arrays)

@@ -190,7 +190,7 @@ class _ColumnsOnGroups(_PerGroup):
         for group in np.flatnonzero(todo).tolist():
             subtask, positions = extract_group(self.task, best.theta, group, best.limits, self.task.max_iter)
             single = self.task.system.n_groups == 1
-            known = best.bounds.of_group(group, self.task.system.block_group == group, positions)
+            known = best.bounds.of_groups(np.array([group]), self.task.system.block_group == group, positions)
             inner = BestSoFar(subtask, bounds=known)
             strong = self.strong if single and len(self.strong) else None
             n_iter, reason = run(StoredColumns(subtask, strong), inner, max_iter)

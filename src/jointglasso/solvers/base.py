@@ -8,7 +8,7 @@ in a `Best`: `BestSoFar` for the groups of a `BlockSystem`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -16,9 +16,10 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.big_group import GroupSupport
-from jointglasso.blocks.diagonal import variance_without_edges
+from jointglasso.blocks.diagonal import FusedDiagonal, variance_without_edges
 from jointglasso.blocks.linalg import Factorization
-from jointglasso.duality import EDGE_GAP, DualityGap, bound_groups, diagonal_bounds
+from jointglasso.blocks.system import bincount
+from jointglasso.duality import EDGE_GAP, DualityGap, bound_groups
 from jointglasso.penalties import PairPenalty
 
 #: Progress callback ``report(objective, gap or None) -> stop``, called by a solver after each iteration.
@@ -283,7 +284,9 @@ class BestSoFar:
         gap, objective = self.bounds.gap[group], self.bounds.objective[group]
         if bounds.gap[0] < gap or (np.isinf(gap) and bounds.objective[0] < objective):
             self.theta[positions] = theta
-            self._bounds = self.bounds.with_group(group, self.task.system.block_group == group, positions, bounds)
+            self._bounds = self.bounds.with_groups(
+                np.array([group]), self.task.system.block_group == group, positions, bounds
+            )
 
     def keep(self, candidate: Callable[[], Evaluated]) -> None:
         """Offer Theta of the current iterate to the checkpoint."""
@@ -405,10 +408,19 @@ def bounds_of_diagonal(task: SolverTask, theta: FloatArray) -> DualityGap:
 
     For a single group `inverse` and `dual` are uninitialised buffers: the first gap check replaces them.
     """
-    system = task.system
-    known = diagonal_bounds(system, theta, task.penalty, task.diagonal_penalty)
+    system, penalty = task.system, task.penalty
+    diagonal, block, fused = theta[system.diagonal], system.diagonal_block, FusedDiagonal.of(system, penalty)
+    logdet = bincount(block, np.log(diagonal), system.n_blocks)
+    likelihood = bincount(block, system.S[system.diagonal] * diagonal, system.n_blocks) - logdet
+    penalties = task.diagonal_penalty * bincount(block, diagonal, system.n_blocks)
+    objective = system.sum_per_group(system.block_weight * likelihood + penalties)
     inverse = np.empty_like(theta)
-    if system.n_groups > 1 or task.penalty.fused_diagonal_penalty is not None:
+    if system.n_groups > 1 or fused is not None:
         inverse = np.zeros_like(theta)
-        inverse[system.diagonal] = 1.0 / theta[system.diagonal]
-    return replace(known, dual=inverse.copy(), factor=replace(known.factor, inverse=inverse))
+        inverse[system.diagonal] = 1.0 / diagonal
+    return DualityGap(
+        objective if fused is None else objective + fused.value(diagonal),
+        np.full(system.n_groups, np.inf),
+        inverse.copy(),
+        Factorization(inverse, logdet, np.ones(system.n_blocks, dtype=bool)),
+    )

@@ -47,7 +47,7 @@ def step_on_face(best: BestSoFar, group: int) -> int:
     """A few Newton steps on one group, close to its solution; their number."""
     task, blocks = best.task, best.task.system.block_group == group
     subtask, positions = extract_group(task, best.theta, group, best.limits, task.max_iter)
-    inner = BestSoFar(subtask, bounds=best.bounds.of_group(group, blocks, positions))
+    inner = BestSoFar(subtask, bounds=best.bounds.of_groups(np.array([group]), blocks, positions))
     work_limit = config.ADMM_WORK if task.memory_for_admm else np.inf
     taken, _ = run(NewtonOnFaces(subtask, np.array([""], dtype=object), work_limit=work_limit), inner, _TINY_STEPS)
     best.update_group(group, positions, inner.theta, inner.bounds)

@@ -70,8 +70,40 @@ class ProjectedRows(NamedTuple):
     sums: Sums
 
 
+class UnstoredDual:
+    """Dual point of a group without stored blocks: the edges that a duality gap certifies."""
+
+    group: BigGroup
+    penalty: PairPenalty
+    theta_support: GroupSupport
+
+    @cached_property
+    def _edges(self) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
+        """Pair and class of each non-zero entry, ``sqrt(theta_ii theta_jj)`` there, and its block."""
+        group, support = self.group, self.theta_support
+        pair, k = np.nonzero(support.value)
+        row, column = group.member_of[k, support.i[pair]], group.member_of[k, support.j[pair]]
+        root = np.sqrt(support.diagonal)
+        return pair, k, root[row] * root[column], group.member_block[row]
+
+    def present(self, gap: float) -> BoolArray:
+        """(P, K): entries of `theta_support` that a duality gap of the full problem proves non-zero."""
+        factor = precision_radius(np.full(len(self.group.size), gap), self.group.block_weight)
+        pair, k, root, block = self._edges
+        present = np.zeros(self.theta_support.value.shape, dtype=bool)
+        present[pair, k] = np.abs(self.theta_support.value[pair, k]) > (1.0 + ROUNDING) * factor[block] * root
+        return present
+
+    @cached_property
+    def edge_gap(self) -> float:
+        """Gap below which every edge of Theta is certified; infinite without edges."""
+        pair, k, root, block = self._edges
+        gaps = gap_to_certify(self.theta_support.value[pair, k], root, self.group.block_weight[block])
+        return float(gaps.min(initial=np.inf))
+
+
 @dataclass(frozen=True)
-class DualPoint:
+class DualPoint(UnstoredDual):
     """Theta and W of a large group in sweep order, with the objective, the duality gap and the entries it certifies."""
 
     group: BigGroup
@@ -387,30 +419,6 @@ class DualPoint:
             size = scale[i] * np.abs(self.theta.value[nonzero, k]) * scale[j]
             rows += bincount(i, size, len(rows)) + bincount(j, size, len(rows))
         return rows
-
-    @cached_property
-    def _edges(self) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
-        """Pair and class of each non-zero entry, ``sqrt(theta_ii theta_jj)`` there, and its block."""
-        group, support = self.group, self.theta_support
-        pair, k = np.nonzero(support.value)
-        row, column = group.member_of[k, support.i[pair]], group.member_of[k, support.j[pair]]
-        root = np.sqrt(support.diagonal)
-        return pair, k, root[row] * root[column], group.member_block[row]
-
-    def present(self, gap: float) -> BoolArray:
-        """(P, K): entries of `theta_support` that a duality gap of the full problem proves non-zero."""
-        factor = precision_radius(np.full(len(self.group.size), gap), self.group.block_weight)
-        pair, k, root, block = self._edges
-        present = np.zeros(self.theta_support.value.shape, dtype=bool)
-        present[pair, k] = np.abs(self.theta_support.value[pair, k]) > (1.0 + ROUNDING) * factor[block] * root
-        return present
-
-    @cached_property
-    def edge_gap(self) -> float:
-        """Gap below which every edge of Theta is certified; infinite without edges."""
-        pair, k, root, block = self._edges
-        gaps = gap_to_certify(self.theta_support.value[pair, k], root, self.group.block_weight[block])
-        return float(gaps.min(initial=np.inf))
 
     def entries_at(self, row: IntArray, column: IntArray) -> tuple[FloatArray, FloatArray]:
         """W and the dual point at entries given by the members of their row and column."""

@@ -23,10 +23,9 @@ import numpy as np
 
 from jointglasso import config
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.blocks.system import bincount
-from jointglasso.duality import DualityGap
+from jointglasso.duality import DualityGap, objectives
 from jointglasso.solvers.base import (
     BestSoFar,
     Evaluated,
@@ -157,7 +156,7 @@ class NewtonState(State):
             predicted=np.where(known, 0.0, np.inf), moving=np.ones(G, dtype=bool), metric_scale=np.ones(G),
             idle=np.zeros(G, dtype=np.int64), bounds=bounds if known.all() else None, n_threads=n_threads,
         )  # fmt: skip
-        state.objectives = state.smooth(theta, factor) + state.penalty_value(theta)
+        state.objectives = objectives(system, theta, factor, task.penalty, task.diagonal_penalty)
         state.objective = float(state.objectives.sum())
         return state
 
@@ -167,22 +166,7 @@ class NewtonState(State):
         if not self.moving.any():
             self.ended = "rounding"
 
-    # Objective
-
-    def smooth(self, theta: FloatArray, factor: Factorization) -> FloatArray:
-        """(G,): likelihood and diagonal penalty; infinite where a block is not definite."""
-        system = self.task.system
-        value = system.block_weight * (system.sum_per_block(system.S * theta) - factor.logdet)
-        value += self.task.diagonal_penalty * bincount(system.diagonal_block, theta[system.diagonal], system.n_blocks)
-        return system.sum_per_group(np.where(factor.definite, value, np.inf))
-
-    def penalty_value(self, theta: FloatArray) -> FloatArray:
-        """(G,): penalty of the pairs, and of a fused diagonal."""
-        system, penalty = self.task.system, self.task.penalty
-        pairs = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
-        fused = FusedDiagonal.of(system, penalty)
-        total = system.sum_pairs_per_group(pairs)
-        return total if fused is None else total + fused.value(theta[system.diagonal])
+    # Steps
 
     def gap_check_due(self) -> bool:
         """Whether the gap is known, or the decrease that the last step predicted makes one within its limit likely."""
@@ -197,8 +181,6 @@ class NewtonState(State):
     def limits(self) -> FloatArray:
         """(G,): gap limit of each group at the current objective."""
         return self.task.gap_budget * self.task.allowed_gap(float(self.objectives.sum()))
-
-    # Steps
 
     def step(self) -> None:
         """One Newton iteration on the groups that still move."""

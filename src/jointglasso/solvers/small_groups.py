@@ -18,7 +18,7 @@ def extract_group(
     task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
 ) -> tuple[SolverTask, IntArray | slice]:
     """One group as a separate task with an absolute gap limit, and its positions in flat storage."""
-    system, positions = task.system.only_group(group)
+    system, positions = task.system.only_groups(np.array([group]))
     report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
 
     def keep(group_theta: Callable[[], FloatArray]) -> None:

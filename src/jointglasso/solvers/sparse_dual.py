@@ -22,9 +22,10 @@ from scipy import sparse
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entries_in_classes
-from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, gap_to_certify, precision_radius
+from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, precision_radius
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import error_of_sums, sum_error
+from jointglasso.solvers.dual_point import UnstoredDual
 from jointglasso.solvers.sparse_check import ClassInverse, Examined, PairCheck
 from jointglasso.solvers.sparse_gradient import SparsePoint
 
@@ -46,7 +47,7 @@ def spectral_bounds(M: Any, start: FloatArray) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class SparseDual:
+class SparseDual(UnstoredDual):
     """A point with its dual point: the objective, the gap and their rounding errors."""
 
     point: SparsePoint
@@ -59,15 +60,15 @@ class SparseDual:
     inverses: dict[int, ClassInverse]
 
     @property
-    def group(self) -> BigGroup:
+    def group(self) -> BigGroup:  # type: ignore[override]
         return self.point.group.layout
 
     @property
-    def penalty(self) -> PairPenalty:
+    def penalty(self) -> PairPenalty:  # type: ignore[override]
         return self.point.group.penalty
 
     @property
-    def theta_support(self) -> GroupSupport:
+    def theta_support(self) -> GroupSupport:  # type: ignore[override]
         """Theta at the candidates."""
         return GroupSupport(self.candidates.i, self.candidates.j, self.candidates.theta, self.point.diagonal)
 
@@ -158,19 +159,6 @@ class SparseDual:
         largest = float(np.abs(terms).sum()) + 2.0 * logs + penalties
         error = sum(self.point.group.weights[k] * error for k, (_, _, error) in self._gaps.items())
         return float(terms.sum()) + penalties, float(error) + error_of_sums(64.0, largest)
-
-    def present(self, gap: float) -> BoolArray:
-        """(P, K): candidates that a duality gap of the full problem proves non-zero."""
-        theta = self.candidates.theta
-        return np.asarray(np.abs(theta) > (1.0 + ROUNDING) * self._theta_radius(gap))
-
-    @cached_property
-    def edge_gap(self) -> float:
-        """Gap below which every edge of Theta is certified; infinite without edges."""
-        theta, weights = self.candidates.theta, self.point.group.weights
-        root = self._products(np.sqrt(self.point.diagonal), np.ones_like)
-        pair, k = np.nonzero(theta)
-        return float(gap_to_certify(theta[pair, k], root[pair, k], weights[k]).min(initial=np.inf))
 
     def _theta_radius(self, gap: float) -> FloatArray:
         """(P, K): bound on |Theta - Theta*| of the candidates, from a gap of the full problem."""

@@ -81,7 +81,7 @@ def test_groups_apart_have_the_numbers_of_their_places(group):
     labels = np.repeat([0, 1, 2], [3, 4, 5])
     system = build_system(as_source(S), class_blocks(np.stack([labels, labels]), smallest=2), np.ones(2))
     flat = rng.standard_normal(len(system.S))
-    part, inside = system.only_group(group)
+    part, inside = system.only_groups(np.array([group]))
     np.testing.assert_array_equal(part.S, system.S[inside])
     entries = np.flatnonzero(system.block_group[system.entry_block] == group)
     np.testing.assert_array_equal(part.gather(flat[inside]), flat[system.upper[entries]])
