@@ -15,11 +15,10 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.blocks.big_group import GroupSupport
 from jointglasso.blocks.diagonal import FusedDiagonal, variance_without_edges
 from jointglasso.blocks.linalg import Factorization
 from jointglasso.blocks.system import bincount
-from jointglasso.duality import EDGE_GAP, DualityGap, bound_groups
+from jointglasso.duality import DualityGap, bound_groups
 from jointglasso.penalties import PairPenalty
 
 #: Progress callback ``report(objective, gap or None) -> stop``, called by a solver after each iteration.
@@ -310,50 +309,6 @@ class BestTogether(BestSoFar):
     def keep(self, candidate: Callable[[], Evaluated]) -> None:
         """Offer the best Theta so far, since the current one may be indefinite."""
         self.task.keep(lambda: self.theta)
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnstoredTask:
-    """A large group without stored blocks, and the limit on its duality gap as a function of its objective."""
-
-    limit: Callable[[float], float]
-    max_iter: int
-    start: GroupSupport | None = None
-    """Warm start; None for the diagonal start."""
-    prove: bool = False
-    """Whether to continue until the gap certifies every edge, as far as the arithmetic permits."""
-    report: Report = field(default=lambda objective, gap: False)
-    keep: Callable[[Callable[[], GroupSupport]], None] = field(default=lambda theta: None)
-    """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
-
-
-class BestUnstored:
-    """Best point so far of an `UnstoredTask`: a `Best` of `run`."""
-
-    objective: float
-    gap: float
-
-    def __init__(self, task: UnstoredTask) -> None:
-        self.task, self.report = task, task.report
-
-    @property
-    def edge_gap(self) -> float:
-        """Gap below which every edge of the best point is certified; infinite if unknown."""
-        raise NotImplementedError
-
-    @property
-    def limit(self) -> float:
-        """Limit on the gap, which certifies all edges if the task asks for it."""
-        limit = self.task.limit(self.objective)
-        return min(limit, EDGE_GAP * self.edge_gap) if self.task.prove else limit
-
-    @property
-    def solved(self) -> bool:
-        return self.gap <= self.limit
-
-    def reason(self, reason: str) -> str:
-        """Reason to end, "tolerance" if the gap is within its limit although not all edges are certified."""
-        return "tolerance" if self.gap <= self.task.limit(self.objective) else reason
 
 
 class GroupSolver(Protocol):

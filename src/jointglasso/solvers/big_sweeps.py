@@ -19,11 +19,12 @@ from jointglasso._typing import IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
 from jointglasso.kernels.pair_types import DualState
 from jointglasso.penalties import UNIFORM, PairPenalty
-from jointglasso.solvers.base import BestUnstored, UnstoredTask, run
+from jointglasso.solvers.base import run
 from jointglasso.solvers.column_ascent import NEAR_CHANGE, WARM_CHANGE, ColumnAscent, point_near_covariance
 from jointglasso.solvers.column_order import Permutation, as_columns
 from jointglasso.solvers.column_sweeps import LargeColumns, SweepState
 from jointglasso.solvers.dual_point import DualPoint, mirror, rows_per_pass
+from jointglasso.solvers.unstored import BestUnstored, UnstoredTask
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,11 +24,12 @@ from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entries_in_classes
 from jointglasso.blocks.system import bincount
-from jointglasso.duality import ROUNDING, gap_radii, gap_to_certify, precision_radius
+from jointglasso.duality import ROUNDING, gap_radii
 from jointglasso.kernels.pair_types import PermutedBlocks
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.rounding import Conditioning, error_of_sums, far_error, near_errors, sum_error
 from jointglasso.solvers.column_order import Permutation
+from jointglasso.solvers.unstored import UnstoredDual
 
 if TYPE_CHECKING:
     from jointglasso.kernels.dual_rows import RowBlock
@@ -68,38 +69,6 @@ class ProjectedRows(NamedTuple):
     u: FloatArray
     listed: DualEntries
     sums: Sums
-
-
-class UnstoredDual:
-    """Dual point of a group without stored blocks: the edges that a duality gap certifies."""
-
-    group: BigGroup
-    penalty: PairPenalty
-    theta_support: GroupSupport
-
-    @cached_property
-    def _edges(self) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
-        """Pair and class of each non-zero entry, ``sqrt(theta_ii theta_jj)`` there, and its block."""
-        group, support = self.group, self.theta_support
-        pair, k = np.nonzero(support.value)
-        row, column = group.member_of[k, support.i[pair]], group.member_of[k, support.j[pair]]
-        root = np.sqrt(support.diagonal)
-        return pair, k, root[row] * root[column], group.member_block[row]
-
-    def present(self, gap: float) -> BoolArray:
-        """(P, K): entries of `theta_support` that a duality gap of the full problem proves non-zero."""
-        factor = precision_radius(np.full(len(self.group.size), gap), self.group.block_weight)
-        pair, k, root, block = self._edges
-        present = np.zeros(self.theta_support.value.shape, dtype=bool)
-        present[pair, k] = np.abs(self.theta_support.value[pair, k]) > (1.0 + ROUNDING) * factor[block] * root
-        return present
-
-    @cached_property
-    def edge_gap(self) -> float:
-        """Gap below which every edge of Theta is certified; infinite without edges."""
-        pair, k, root, block = self._edges
-        gaps = gap_to_certify(self.theta_support.value[pair, k], root, self.group.block_weight[block])
-        return float(gaps.min(initial=np.inf))
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks.big_group import GroupSupport
 from jointglasso.blocks.sparse_group import ActiveEntries, SparseGroup
-from jointglasso.solvers.base import BestUnstored, IterativeMethod, UnstoredTask, run
+from jointglasso.solvers.base import IterativeMethod, run
 from jointglasso.solvers.sparse_check import Examined
 from jointglasso.solvers.sparse_dual import SparseDual
 from jointglasso.solvers.sparse_gradient import ProximalState, SparsePoint
+from jointglasso.solvers.unstored import BestUnstored, UnstoredTask
 
 #: Estimated gap, relative to the objective, at which all pairs are checked for the first time; factor of the target
 #: between two checks while pairs violate the conditions; target in units of the gap limit.

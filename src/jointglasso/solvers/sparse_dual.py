@@ -25,9 +25,9 @@ from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entr
 from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, precision_radius
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import error_of_sums, sum_error
-from jointglasso.solvers.dual_point import UnstoredDual
 from jointglasso.solvers.sparse_check import ClassInverse, Examined, PairCheck
 from jointglasso.solvers.sparse_gradient import SparsePoint
+from jointglasso.solvers.unstored import UnstoredDual
 
 _UNIT = np.finfo(np.float64).eps / 2.0
 
