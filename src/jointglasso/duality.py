@@ -197,6 +197,15 @@ def precision_radius(gap: FloatArray, weight: FloatArray) -> FloatArray:
         return np.asarray(s / (1.0 - s))
 
 
+def theta_radius(
+    system: BlockSystem, theta: FloatArray, gap: FloatArray, entries: IntArray | slice = slice(None)
+) -> FloatArray:
+    """Radius around `theta` that contains the given entries of the optimal Theta, from the gap (G,) of each group."""
+    radius = precision_radius(gap[system.block_group], system.block_weight)
+    with np.errstate(invalid="ignore"):
+        return system.products_of_members(np.sqrt(theta[system.diagonal]), radius, entries)
+
+
 def gap_to_certify(value: FloatArray, root: FloatArray, weight: FloatArray) -> FloatArray:
     """(E,): gap below which `precision_radius` excludes zero for an entry of Theta.
 
@@ -239,9 +248,7 @@ def certified_edges(
     ``|Theta - Theta*|_ij <= s / (1 - s) sqrt(theta_ii theta_jj)`` proves entries non-zero. They are proved zero where
     the neighbourhood of the subgradient that the gap allows lies inside the dual ball.
     """
-    factor = precision_radius(gap[system.block_group], system.block_weight)
-    with np.errstate(invalid="ignore"):
-        radius = system.products_of_members(np.sqrt(theta[system.diagonal]), factor)
+    radius = theta_radius(system, theta, gap)
     entries = system.gather(theta)
     present = np.abs(entries) > (1.0 + ROUNDING) * radius
     u, u_radius = subgradient_within(system, dual, gap, penalty)

@@ -12,10 +12,10 @@ import pytest
 import jointglasso as jgl
 from jointglasso.blocks import build_system
 from jointglasso.data import as_source
-from jointglasso.duality import DualityGap
+from jointglasso.duality import DualityGap, theta_radius
 from jointglasso.engine.certify import _with_leaks
 from jointglasso.engine.nonzeros import flat_from_precisions
-from jointglasso.engine.recheck import DualInfeasibility, KKTViolations, ScreeningCheck, theta_reach
+from jointglasso.engine.recheck import DualInfeasibility, KKTViolations, ScreeningCheck
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers import SolverResult
 
@@ -106,7 +106,7 @@ def test_the_solution_lies_within_the_reach_of_the_gap(stretch):
     system = build_system(as_source(DENSE), class_blocks(np.zeros((1, 3), dtype=np.int64), smallest=2), np.ones(1))
     theta = flat_from_precisions(system, [reached.precision[0].toarray()], 3)
     entries = np.arange(3)
-    reach = theta_reach(system, theta, np.array([reached.certificate.gap]), entries)
+    reach = theta_radius(system, theta, np.array([reached.certificate.gap]), entries)
     off = np.abs(theta - flat_from_precisions(system, [exact], 3))[system.upper[entries]]
     assert (off > 0.0).all() and (off <= reach).all() and (reach < 1e3 * off).all()
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.system import BlockSystem
+from jointglasso.blocks.system import BlockLayout, BlockSystem, find_keys
 from jointglasso.data import CovarianceSource
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import ANY_CLASS, UNIFORM, PairPenalty
@@ -21,35 +21,15 @@ from jointglasso.screening.groups import ClassBlocks
 
 
 @dataclass(frozen=True)
-class BigGroup:
-    """Layout of the class blocks of one group, sorted by size as in a `BlockSystem`."""
+class BigGroup(BlockLayout):
+    """Layout of the class blocks of one group, and the source of its covariances."""
 
     source: CovarianceSource
-    n_classes: int
-    block_class: IntArray
-    block_weight: FloatArray
-    size: IntArray
-    offset: IntArray
-    member_start: IntArray
-    members: IntArray
 
     @classmethod
     def build(cls, source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray) -> BigGroup:
         """Layout of the class blocks of a group."""
-        order = np.argsort(blocks.sizes, kind="stable")
-        size = blocks.sizes[order]
-        members = np.concatenate([blocks.members[blocks.start[b] : blocks.start[b + 1]] for b in order])
-        block_class = blocks.block_class[order]
-        return cls(
-            source=source,
-            n_classes=source.n_classes,
-            block_class=block_class,
-            block_weight=weights[block_class],
-            size=size,
-            offset=np.concatenate([[0], np.cumsum(size * size)]),
-            member_start=np.concatenate([[0], np.cumsum(size)]),
-            members=members,
-        )
+        return cls(**vars(BlockLayout.sorted(blocks, weights)[0]), source=source)
 
     def has_blocks_of(self, other: BigGroup) -> bool:
         """Whether the class blocks are the same."""
@@ -128,13 +108,11 @@ class GroupSupport:
 
     def at(self, i: IntArray, j: IntArray, k: IntArray) -> FloatArray:
         """Theta at entries i != j (indices within the group) of the classes k."""
-        if not len(self.i):
-            return np.zeros(len(i))
-        n = 1 + max(int(self.j.max()), int(i.max(initial=0)), int(j.max(initial=0)))
-        key, wanted = self.i * n + self.j, np.minimum(i, j) * n + np.maximum(i, j)
-        order = np.argsort(key)
-        index = order[np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)]
-        return np.where(key[index] == wanted, self.value[index, k], 0.0)
+        n = 1 + max(int(ends.max(initial=0)) for ends in (self.j, i, j))
+        place = find_keys(self.i * n + self.j, np.minimum(i, j) * n + np.maximum(i, j))
+        value = np.zeros(len(i))
+        value[place >= 0] = self.value[place[place >= 0], k[place >= 0]]
+        return value
 
     def in_order(self, order: IntArray, member: IntArray) -> GroupSupport:
         """Theta permuted to `order` (U,) of the variables; `member` (M,) is the matching permutation of the members."""

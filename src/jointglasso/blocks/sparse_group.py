@@ -20,6 +20,7 @@ from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
 from jointglasso.blocks.sparse_factor import FactorSparsity, SparseFactor, SparseInverse, neighbours
+from jointglasso.blocks.system import find_keys
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import PairPenalty
 
@@ -132,11 +133,7 @@ class SparseGroup:
     def find(self, i: IntArray, j: IntArray) -> IntArray:
         """Candidate of each pair (i, j); -1 if it is none."""
         n = len(self.layout.variables)
-        key, wanted = self.i * n + self.j, i * n + j
-        if not len(key):
-            return np.full(len(i), -1)
-        place = np.minimum(np.searchsorted(key, wanted), len(key) - 1)
-        return np.where(key[place] == wanted, place, -1)
+        return find_keys(self.i * n + self.j, i * n + j)
 
     def to_recheck(self, i: IntArray, j: IntArray) -> BoolArray:
         """(P,): candidates whose screening is rechecked: the deferred pairs (i, j), and all that some class lacks.

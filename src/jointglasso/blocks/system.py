@@ -25,7 +25,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data import CovarianceSource
 from jointglasso.kernels.pair_types import Blocks, Entries
 from jointglasso.penalties import ANY_CLASS, UNIFORM, PairPenalty, PairWeights
-from jointglasso.screening.groups import ClassBlocks
+from jointglasso.screening.groups import ClassBlocks, block_index
 
 
 def bincount(label: IntArray, values: FloatArray, length: int) -> FloatArray:
@@ -33,20 +33,24 @@ def bincount(label: IntArray, values: FloatArray, length: int) -> FloatArray:
     return np.bincount(label, values, minlength=length).astype(np.float64, copy=False)
 
 
+def find_keys(keys: IntArray, wanted: IntArray) -> IntArray:
+    """Position in `keys`, which are distinct, of each of `wanted`; -1 where it is none of them."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    order = np.argsort(keys, kind="stable")
+    place = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    return np.where(keys[place] == wanted, place, -1)
+
+
 AnyArray = TypeVar("AnyArray", FloatArray, BoolArray)
 
 
 @dataclass(frozen=True)
-class BlockSystem:
-    """One or several independent groups of class blocks with their covariances and pair index.
-
-    `block_class`, `block_group`, `block_weight` and `size` (B,) describe the blocks; `upper` and `lower` (E,) are the
-    flat positions of each entry in the two triangles, and `entry_block` (E,) is its block.
-    """
+class BlockLayout:
+    """Class blocks in flat storage, sorted by size; `block_class`, `block_weight` and `size` (B,) describe them."""
 
     n_classes: int
     block_class: IntArray
-    block_group: IntArray
     block_weight: FloatArray
     size: IntArray
     offset: IntArray
@@ -54,6 +58,29 @@ class BlockSystem:
     member_start: IntArray
     members: IntArray
     """Variables of block b: ``members[member_start[b]:member_start[b + 1]]``, sorted."""
+
+    @classmethod
+    def sorted(cls, blocks: ClassBlocks, weights: FloatArray) -> tuple[BlockLayout, IntArray]:
+        """Layout of class blocks, given the class weights, and the order of the blocks in it."""
+        order = np.argsort(blocks.sizes, kind="stable")
+        size, block_class = blocks.sizes[order], blocks.block_class[order]
+        member_start = np.concatenate([[0], np.cumsum(size)])
+        slot = np.arange(member_start[-1]) - np.repeat(member_start[:-1], size)
+        members = blocks.members[np.repeat(blocks.start[order], size) + slot]
+        offset = np.concatenate([[0], np.cumsum(size * size)])
+        layout = BlockLayout(len(weights), block_class, weights[block_class], size, offset, member_start, members)
+        return layout, order
+
+
+@dataclass(frozen=True)
+class BlockSystem(BlockLayout):
+    """One or several independent groups of class blocks with their covariances and pair index.
+
+    `block_group` (B,) is the group of each block; `upper` and `lower` (E,) are the flat positions of each entry in the
+    two triangles, and `entry_block` (E,) is its block.
+    """
+
+    block_group: IntArray
     S: FloatArray
     pair_start: IntArray
     upper: IntArray
@@ -306,34 +333,20 @@ def build_system(
     """Lay out the class blocks and read their covariances from the source, one class per thread."""
     from jointglasso.kernels.pair_index import PairIndex, index_pairs, mirror_blocks
 
-    order = np.argsort(blocks.sizes, kind="stable")
-    size = blocks.sizes[order]
-    offset = np.concatenate([[0], np.cumsum(size * size)])
-    member_start = np.concatenate([[0], np.cumsum(size)])
-    slot = np.arange(member_start[-1]) - np.repeat(member_start[:-1], size)
-    members = blocks.members[np.repeat(blocks.start[order], size) + slot]
-    block_class = blocks.block_class[order]
-    block_of = np.full((source.n_classes, source.n_variables), -1, dtype=np.int64)
-    slot_of = np.full_like(block_of, -1)
-    member_class = np.repeat(block_class, size)
-    block_of[member_class, members] = np.repeat(np.arange(len(size)), size)
-    slot_of[member_class, members] = slot
+    layout, order = BlockLayout.sorted(blocks, weights)
+    size, offset, member_start, members = layout.size, layout.offset, layout.member_start, layout.members
+    shape = source.n_classes, source.n_variables
+    block_of, slot_of = block_index(layout.block_class, size, members, shape)
     n_entries = int((size * (size - 1) // 2).sum())
     upper, lower, entry_block = (np.empty(n_entries, dtype=np.int64) for _ in range(3))
     pair_start = np.empty(n_entries + 1, dtype=np.int64)  # upper bound on the length: classes share pairs
     index = PairIndex(pair_start, upper, lower, entry_block)
     n_pairs = index_pairs(block_of, slot_of, member_start, members, offset, index)
-    S = read_blocks(source, block_class, size, offset, member_start, members, n_threads)
+    S = read_blocks(source, layout, n_threads)
     mirror_blocks(S, offset, size)  # input matrices may be asymmetric by rounding
     system = BlockSystem(
-        n_classes=source.n_classes,
-        block_class=block_class,
+        **vars(layout),
         block_group=blocks.group[order],
-        block_weight=weights[block_class],
-        size=size,
-        offset=offset,
-        member_start=member_start,
-        members=members,
         S=S,
         pair_start=pair_start[: n_pairs + 1],
         upper=upper,
@@ -381,21 +394,13 @@ def _with_pair_weights(system: BlockSystem, pair_weights: PairWeights) -> BlockS
     )
 
 
-def read_blocks(
-    source: CovarianceSource,
-    block_class: IntArray,
-    size: IntArray,
-    offset: IntArray,
-    member_start: IntArray,
-    members: IntArray,
-    n_threads: int,
-    small: int = 32,
-) -> FloatArray:
+def read_blocks(source: CovarianceSource, layout: BlockLayout, n_threads: int, small: int = 32) -> FloatArray:
     """S of every block in flat storage: small blocks of a class in one gather, large blocks separately."""
+    size, offset, member_start, members = layout.size, layout.offset, layout.member_start, layout.members
     S = np.empty(offset[-1])
 
     def read_class(k: int) -> None:
-        class_blocks = np.flatnonzero(block_class == k)
+        class_blocks = np.flatnonzero(layout.block_class == k)
         small_blocks = class_blocks[size[class_blocks] <= small]
         if len(small_blocks):
             b = size[small_blocks]

@@ -18,7 +18,7 @@ from jointglasso import config
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.duality import EDGE_GAP, DualityGap, gap_to_certify, precision_radius, subgradient_within
+from jointglasso.duality import EDGE_GAP, DualityGap, gap_to_certify, subgradient_within, theta_radius
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.penalties import UNIFORM
 from jointglasso.problem import JointProblem
@@ -106,7 +106,7 @@ class ScreeningCheck:
             rows.theta,
             rows.with_entries(u, rows.cut),
             rows.with_entries(u_radius),
-            rows.with_entries(theta_reach(system, theta, bounds.gap, rows.entries)),
+            rows.with_entries(theta_radius(system, theta, bounds.gap, rows.entries)),
             rows.class_mask,
             rows.factor,
         )
@@ -222,13 +222,6 @@ NO_INFEASIBILITY = DualInfeasibility(_EMPTY, _EMPTY, _EMPTY, _EMPTY, np.empty(0)
 def no_violations(n_classes: int) -> KKTViolations:
     """Violations of a task without any."""
     return _EMPTY, _EMPTY, np.empty((0, n_classes), dtype=bool)
-
-
-def theta_reach(system: BlockSystem, theta: FloatArray, gap: FloatArray, entries: IntArray) -> FloatArray:
-    """Radius around `theta` that contains the given entries of the optimal Theta, from the gap (G,) of each group."""
-    radius = precision_radius(gap[system.block_group], system.block_weight)
-    with np.errstate(invalid="ignore"):
-        return system.products_of_members(np.sqrt(theta[system.diagonal]), radius, entries)
 
 
 def certify_screening(

@@ -10,7 +10,7 @@ import numpy as np
 from jointglasso._cached_property import cached_property
 from jointglasso._threads import cores_here
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.blocks.system import read_blocks
+from jointglasso.blocks.system import BlockLayout, find_keys, read_blocks
 from jointglasso.data import CovarianceSource
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
 from jointglasso.screening.dynamic import DeferredPairs
@@ -65,15 +65,10 @@ class BlockCovariance(CovarianceSource):
         self.class_names, self.sample_sizes = source.class_names, source.sample_sizes
         self.is_semidefinite = source.is_semidefinite
         self._names = {int(i): source.variable_names[i] for i in np.unique(blocks.members)}
-        self._blocks = blocks
-        self._offset = np.concatenate([[0], np.cumsum(blocks.sizes**2)])
-        self._S = read_blocks(
-            source, blocks.block_class, blocks.sizes, self._offset, blocks.start, blocks.members, cores_here()
-        )
-        key = rows * self.n_variables + columns
-        order = np.argsort(key, kind="stable")
-        self._key = key[order]
-        self._between = [source.entries(k, rows[order], columns[order]) for k in range(self.n_classes)]
+        self._layout, _ = BlockLayout.sorted(blocks, np.ones(self.n_classes))
+        self._S = read_blocks(source, self._layout, cores_here())
+        self._key = rows * self.n_variables + columns
+        self._between = [source.entries(k, rows, columns) for k in range(self.n_classes)]
 
     @property
     def variable_names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -83,36 +78,23 @@ class BlockCovariance(CovarianceSource):
     @cached_property
     def _places(self) -> tuple[IntArray, IntArray]:
         """Two arrays (K, p): block of each variable in each class, and its position in the block; -1 if in none."""
-        blocks = self._blocks
         shape = self.n_classes, self.n_variables
-        return block_index(blocks.block_class, blocks.sizes, blocks.members, shape)
+        return block_index(self._layout.block_class, self._layout.size, self._layout.members, shape)
 
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         """``S_k[rows[e], columns[e]]`` for every e; an error for entries that were not copied."""
-        block_of, slot_of = self._places
+        (block_of, slot_of), layout = self._places, self._layout
         block = block_of[k, rows]
         together = (block >= 0) & (block == block_of[k, columns])
-        size = self._blocks.sizes[block]
-        values = self._S[np.where(together, self._offset[block] + slot_of[k, rows] * size + slot_of[k, columns], 0)]
+        position = layout.offset[block] + slot_of[k, rows] * layout.size[block] + slot_of[k, columns]
+        values = self._S[np.where(together, position, 0)]
         if not together.all():
-            outside = np.flatnonzero(~together)
-            first, second = np.minimum(rows[outside], columns[outside]), np.maximum(rows[outside], columns[outside])
-            key = first * self.n_variables + second
-            place = np.minimum(np.searchsorted(self._key, key), max(0, len(self._key) - 1))
-            if not len(self._key) or (self._key[place] != key).any():
+            i, j = rows[~together], columns[~together]
+            place = find_keys(self._key, np.minimum(i, j) * self.n_variables + np.maximum(i, j))
+            if (place < 0).any():
                 raise IndexError("a covariance between blocks was asked for that did not come with them.")
-            values[outside] = self._between[k][place]
+            values[~together] = self._between[k][place]
         return np.asarray(values)
-
-    def block(self, k: int, variables: IntArray) -> FloatArray:
-        """``S_k[variables, variables]``, a fresh array."""
-        b = len(variables)
-        return self.entries(k, np.repeat(variables, b), np.tile(variables, b)).reshape(b, b)
-
-    def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
-        """``S_k[rows, columns]`` inside a block."""
-        i, j = np.arange(self.n_variables)[rows], np.arange(self.n_variables)[columns]
-        return self.entries(k, np.repeat(i, len(j)), np.tile(j, len(i))).reshape(len(i), len(j))
 
     def diagonal(self, k: int) -> FloatArray:
         """Diagonal of ``S_k``; NaN for variables in no block of the class."""

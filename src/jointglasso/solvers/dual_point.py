@@ -23,7 +23,7 @@ from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_det
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entries_in_classes
-from jointglasso.blocks.system import bincount
+from jointglasso.blocks.system import bincount, find_keys
 from jointglasso.duality import ROUNDING, gap_radii
 from jointglasso.kernels.pair_types import PermutedBlocks
 from jointglasso.penalties import UNIFORM, PairPenalty
@@ -184,11 +184,8 @@ class DualPoint(UnstoredDual):
         if self.subgradient_override is None:
             return u
         n, (cls, *ends, value) = self.n_variables, self.subgradient_override
-        key, override_key = (k * n + i) * n + j, (cls * n + ends[0]) * n + ends[1]
-        order = np.argsort(override_key)
-        nearest = np.minimum(np.searchsorted(override_key[order], key), max(0, len(override_key) - 1))
-        matches = override_key[order][nearest] == key if len(override_key) else np.zeros(len(key), dtype=bool)
-        u[matches] = value[order][nearest[matches]]
+        place = find_keys((cls * n + ends[0]) * n + ends[1], (k * n + i) * n + j)
+        u[place >= 0] = value[place[place >= 0]]
         return u
 
     @cached_property
@@ -397,13 +394,9 @@ class DualPoint(UnstoredDual):
         position = group.positions(row, column)
         listed = self.projected[0]
         moved = group.offset[listed.block] + listed.row * group.size[listed.block] + listed.column
-        order = np.argsort(moved)
         W = self.W[position].astype(np.float64)
-        dual = W.copy()
-        if len(moved):
-            nearest = order[np.minimum(np.searchsorted(moved, position, sorter=order), len(moved) - 1)]
-            matches = moved[nearest] == position
-            dual[matches] = listed.value[nearest[matches]]
+        dual, place = W.copy(), find_keys(moved, position)
+        dual[place >= 0] = listed.value[place[place >= 0]]
         return W, dual
 
     def at_pairs(self, i: IntArray, j: IntArray) -> tuple[SomePairs, FloatArray, FloatArray, FloatArray]:

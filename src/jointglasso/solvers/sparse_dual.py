@@ -22,6 +22,7 @@ from scipy import sparse
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entries_in_classes
+from jointglasso.blocks.system import find_keys
 from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, precision_radius
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import error_of_sums, sum_error
@@ -240,12 +241,8 @@ class SparseDual(UnstoredDual):
         i, j, k = np.minimum(i, j), np.maximum(i, j), group.member_class[row]
         n = len(group.layout.variables)
         for part in (self.candidates, self.listed):
-            key = part.i * n + part.j
-            order = np.argsort(key, kind="stable")
-            place = (
-                order[np.minimum(np.searchsorted(key, i * n + j, sorter=order), len(key) - 1)] if len(key) else i[:0]
-            )
-            matches = np.flatnonzero(key[place] == i * n + j) if len(key) else i[:0]
+            place = find_keys(part.i * n + part.j, i * n + j)
+            matches = np.flatnonzero(place >= 0)
             subgradient, charged = part.u.copy(), part.charged.copy()
             subgradient[place[matches], k[matches]], charged[place[matches], k[matches]] = u[matches], True
             parts.append(replace(part, u=subgradient, charged=charged))
