@@ -55,8 +55,6 @@ _MAX_TASKS_IN_FLIGHT, _POLL_SECONDS, _RECOUNT_SECONDS = 64, 0.2, 5.0
 class _CallingThread:
     """Executor that runs a task immediately in the calling thread; errors are raised by `submit`."""
 
-    _max_workers = 1
-
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         future: Future[Any] = Future()
         future.set_result(function(*arguments))
@@ -129,11 +127,28 @@ def run_tasks(
             raise
     n_threads = min(n_jobs or 1, len(batch.items), available_cores())
     if executor is None and n_threads <= 1:
-        return _Run(batch, _CallingThread(), 1, None).results()
+        return _run_in_turn(batch)
     if executor is not None:
         return _Run(batch, executor, n_jobs, memory).results()
     with ThreadPoolExecutor(n_threads) as pool:
         return _Run(batch, pool, n_threads, memory).results()
+
+
+def _run_in_turn(batch: TaskBatch) -> list[Any]:
+    """Process the items one after another in the calling thread, by rank; few calls lie above each item."""
+    results: dict[int, Any] = {}
+    queue, known = list[tuple[float, int]](), 0
+    try:
+        while known < len(batch.items) or queue:
+            for number in range(known, len(batch.items)):
+                heappush(queue, (batch.rank(batch.items[number]), number))
+            known, number = len(batch.items), heappop(queue)[1]
+            result = batch.function(batch.items[number], batch.shared, partial(batch.progress, number))
+            results[number] = batch.finish(number, result)
+    except BaseException:
+        batch.give_up()
+        raise
+    return [results[number] for number in range(len(results))]
 
 
 @dataclass(frozen=True)

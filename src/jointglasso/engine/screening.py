@@ -13,7 +13,7 @@ from jointglasso.engine.recheck import KKTViolations
 from jointglasso.penalties import PairPenalty, PairWeights
 from jointglasso.problem import JointProblem
 from jointglasso.screening import Partition
-from jointglasso.screening.dynamic import DeferredPairs, DynamicScreen
+from jointglasso.screening.dynamic import DeferredPairs, start_edges
 from jointglasso.screening.hybrid import weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs, wider_penalty
 from jointglasso.screening.rules import partition_of_pairs
@@ -41,17 +41,20 @@ def scan_on(
 class Screen:
     """The current partition of a problem; `pairs` is the scan of its covariances, if already done."""
 
+    partition: Partition
+    deferred: DeferredPairs | None = None
+    """Deferred pairs: above the threshold of a class in which they are screened out; None if static."""
+
     def __init__(
         self, problem: JointProblem, rule: str, pairs: PairTable | None = None, executor: Executor | None = None
     ) -> None:
         self.rule, self.pair_weights, self.penalty = rule, problem.pair_weights, problem.penalty
-        self.dynamic: DynamicScreen | None = None
         self.pairs = self.scanned = pairs
         self.absent = problem.source.absent
         source, penalty = problem.source, problem.penalty
         if rule == "none":
             labels = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
-            self._partition = Partition(labels, penalty.coupling).with_isolated(self.absent)
+            self.partition = Partition(labels, penalty.coupling).with_isolated(self.absent)
             return
         if self.pairs is None:
             wider = penalty if rule == "global" else wider_penalty(source, penalty, problem.weights, self.pair_weights)
@@ -61,41 +64,42 @@ class Screen:
         if self.pairs.thresholds and self.pairs.thresholds != tuple(map(penalty.threshold, range(source.n_classes))):
             self.pairs = self.pairs.for_penalty(penalty)
         if rule == "dynamic":
-            self.dynamic = DynamicScreen(self.pairs, penalty, self.absent)
+            joined = start_edges(self.pairs, penalty)
+            chosen = np.flatnonzero(joined.any(axis=1))
+            self._join(self.pairs.rows[chosen], self.pairs.columns[chosen], joined[chosen])
         else:
             covariances = weighted_covariances(source, problem.weights, problem.pair_weights, penalty)
-            self._partition = partition_of_pairs(rule, self.pairs, penalty, covariances).with_isolated(self.absent)
+            self.partition = partition_of_pairs(rule, self.pairs, penalty, covariances).with_isolated(self.absent)
 
-    @property
-    def partition(self) -> Partition:
-        return self._partition if self.dynamic is None else self.dynamic.partition
+    def _join(self, *edges: Any) -> None:
+        """Partition of the pairs `edges` joined in the classes of a mask (m, K), and the pairs it defers."""
+        from jointglasso.kernels.components import class_components
 
-    @property
-    def deferred(self) -> DeferredPairs | None:
-        """Deferred pairs: above the threshold of a class in which they are screened out; None if static."""
-        return None if self.dynamic is None else self.dynamic.deferred
+        if self.pairs is None:
+            raise RuntimeError("dynamic screening needs a scan")
+        self._edges = edges
+        self.partition = Partition(class_components(self.pairs.n_variables, *edges), self.penalty.coupling, self.absent)
+        self.deferred = DeferredPairs.of(self.pairs, self.partition.labels)
 
     def merge(self, violated: Sequence[KKTViolations]) -> bool:
         """Merge pairs that violate the optimality conditions, each in its classes; returns whether there were any."""
-        if self.dynamic is None or not violated:
+        if self.deferred is None or not any(len(i) for i, _, _ in violated):
             return False
-        i, j, classes = (np.concatenate(part) for part in zip(*violated, strict=True))
-        if len(i):
-            self.dynamic.merge(i, j, classes)
-        return bool(len(i))
+        self._join(*(np.concatenate(part) for part in zip(self._edges, *violated, strict=True)))
+        return True
 
     def n_unverified(self) -> int:
         """Number of entries that dynamic screening removed, but a static rule would not."""
-        if self.dynamic is None:
+        if self.deferred is None:
             return 0
         return _n_inside(self.safe_partition(), self.pair_weights) - _n_inside(self.partition, self.pair_weights)
 
     def safe_partition(self) -> Partition:
         """Partition of a static rule, which needs no recheck."""
-        if self.dynamic is None:
+        if self.deferred is None or self.pairs is None:
             return self.partition
         rule = "global" if self.penalty.class_dependent else "hybrid"
-        return partition_of_pairs(rule, self.dynamic.pairs, self.penalty).with_isolated(self.absent)
+        return partition_of_pairs(rule, self.pairs, self.penalty).with_isolated(self.absent)
 
     def n_borderline(self) -> int:
         """Number of borderline entries: screened out, but within a rounding error of the boundary of the dual ball.

@@ -17,7 +17,6 @@ import numpy as np
 from jointglasso._typing import BoolArray, IntArray
 from jointglasso.penalties import PairPenalty
 from jointglasso.screening.pairs import PairTable
-from jointglasso.screening.partition import Partition
 
 
 @dataclass(frozen=True)
@@ -30,35 +29,15 @@ class DeferredPairs:
     rows: IntArray
     columns: IntArray
 
-
-class DynamicScreen:
-    """The current partition, the deferred pairs, and the edges joined so far."""
-
-    def __init__(self, pairs: PairTable, penalty: PairPenalty, absent: BoolArray | None = None) -> None:
-        self.pairs, self.penalty, self.absent = pairs, penalty, absent
-        joined = start_edges(pairs, penalty)
-        chosen = np.flatnonzero(joined.any(axis=1))
-        self._edges = pairs.rows[chosen], pairs.columns[chosen], joined[chosen]
-        self._update()
-
-    def _update(self) -> None:
-        """Recompute the connected components of the joined edges, and the deferred pairs."""
-        from jointglasso.kernels.components import class_components
-
-        labels = class_components(self.pairs.n_variables, *self._edges)
-        self.partition = Partition(labels, self.penalty.coupling, self.absent)
+    @classmethod
+    def of(cls, pairs: PairTable, labels: IntArray) -> DeferredPairs:
+        """The deferred pairs of a table in the partition `labels` (K, p)."""
         in_block = np.any([np.bincount(row)[row] > 1 for row in labels], axis=0)
-        inside = np.flatnonzero(in_block[self.pairs.rows] & in_block[self.pairs.columns])
-        rows, columns = self.pairs.rows[inside], self.pairs.columns[inside]
+        inside = np.flatnonzero(in_block[pairs.rows] & in_block[pairs.columns])
+        rows, columns = pairs.rows[inside], pairs.columns[inside]
         joined = (labels[:, rows] == labels[:, columns]).T
-        waits = (self.pairs.exceeds_lambda1[inside] & ~joined).any(axis=1) & joined.any(axis=1)
-        self.deferred = DeferredPairs(rows[waits], columns[waits])
-
-    def merge(self, i: IntArray, j: IntArray, classes: BoolArray) -> None:
-        """Join the pairs (i, j), each in the classes of its row of the mask `classes` (m, K)."""
-        rows, columns, joined = self._edges
-        self._edges = np.concatenate([rows, i]), np.concatenate([columns, j]), np.concatenate([joined, classes])
-        self._update()
+        waits = (pairs.exceeds_lambda1[inside] & ~joined).any(axis=1) & joined.any(axis=1)
+        return cls(rows[waits], columns[waits])
 
 
 def start_edges(pairs: PairTable, penalty: PairPenalty) -> BoolArray:
