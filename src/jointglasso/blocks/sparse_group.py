@@ -254,12 +254,6 @@ class ActiveEntries:
         value[self.active[self.pairs]] = theta
         return GroupSupport(self.group.i[self.pairs], self.group.j[self.pairs], value, diagonal)
 
-    def theta_of(self, support: GroupSupport) -> FloatArray:
-        """(E,): the entries of the working set in `support`; zero where it has none."""
-        rows = np.zeros((len(self.group.i) + 1, self.active.shape[1]))
-        rows[self.group.find(support.i, support.j)] = support.value
-        return rows[:-1][self.active]
-
     def matrix(self, k: int, theta: FloatArray, diagonal: FloatArray) -> Any:
         """Theta of class k as an argument of `kernels.sparse_columns`."""
         from jointglasso.kernels.sparse_columns import SparseMatrix

@@ -330,7 +330,7 @@ class TileScan:
         """Pairs above lambda1 in some class, and their covariances (m, K), from the tiles of all classes."""
         from jointglasso.kernels.scan import mark_above
 
-        seen, hits = self._scratch()
+        seen, hits = self._local.seen, self._local.hits
         tiles_by_class = [self.source.tile(k, rows, columns) for k in range(self.source.n_classes)]
         n_hits = 0
         downweighted, threshold = self._downweighted_pairs(rows, columns)
@@ -346,9 +346,9 @@ class TileScan:
         """Pairs of a tile that its single-precision correlations cannot rule out."""
         from jointglasso.kernels.scan import mark_possibly_above
 
-        seen, hits = self._scratch()
-        scratch = self._tile_scratch(rows, columns)
-        n_hits = 0
+        seen, hits = self._local.seen, self._local.hits
+        shape, n_hits = (rows.stop - rows.start, columns.stop - columns.start), 0
+        scratch = self._local.tile[: shape[0] * shape[1]].reshape(shape)
         for k in range(self.source.n_classes):
             piece = source.rough_correlations(k, rows, columns, out=scratch)
             scale = self.weighted_deviation[k][rows], self.deviation[k][columns]
@@ -391,23 +391,16 @@ class TileScan:
         """Append the chosen positions of a tile to its hits, without duplicates."""
         if not chosen.any():
             return n_hits
-        seen, hits = self._scratch()
+        seen, hits = self._local.seen, self._local.hits
         position = (places[0] * (columns.stop - columns.start) + places[1])[chosen]
         new = position[~seen[position]]
         seen[new] = True
         hits[n_hits : n_hits + len(new)] = new
         return n_hits + len(new)
 
-    def _scratch(self) -> tuple[BoolArray, IntArray]:
-        return self._local.seen, self._local.hits
-
-    def _tile_scratch(self, rows: slice, columns: slice) -> NDArray[np.float32]:
-        shape = rows.stop - rows.start, columns.stop - columns.start
-        return self._local.tile[: shape[0] * shape[1]].reshape(shape)
-
     def _collect(self, n_hits: int, columns: slice) -> tuple[IntArray, IntArray]:
         """Rows and columns of the marked entries, sorted; resets the scratch arrays."""
-        seen, hits = self._scratch()
+        seen, hits = self._local.seen, self._local.hits
         mask_missing = np.sort(hits[:n_hits])
         seen[mask_missing] = False
         i, j = np.divmod(mask_missing, columns.stop - columns.start)

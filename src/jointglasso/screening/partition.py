@@ -15,7 +15,7 @@ from scipy import sparse
 from jointglasso._cached_property import cached_property
 from jointglasso._display import ReprMixin
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.data import CovarianceSource, as_source
+from jointglasso.data import as_source
 from jointglasso.data.checks import InputError, check_nonnegative, check_weights
 from jointglasso.penalties import GroupPenalty, PairWeights, as_pair_weights
 
@@ -26,55 +26,15 @@ if TYPE_CHECKING:
 
 _SIDE = 256
 
-#: Rows and columns of a tile, ``w S`` (K, r, c), the pairs' weights (r, c), and which pairs are joined in which class.
-PairCheck = Callable[[slice, slice, FloatArray, FloatArray, BoolArray], bool]
+#: Limits (K, r, c) or smaller of the covariances of a tile, given by its rows and columns, for pairs joined elsewhere.
+Limits = Callable[[slice, slice], Any]
 
 
-def sufficient_condition_holds(
-    labels: IntArray, S: Any, lambda1: float, lambda2: float, weights: Any, pair_weights: Any = None
+def _every_tile(
+    labels: IntArray, S: Any, penalty: GroupPenalty, limits: Limits, weights: Any, pair_weights: Any
 ) -> bool:
-    """Condition (8) for every pair: Theorem 3."""
-    penalty = _penalty(lambda1, lambda2)
-
-    def holds(rows: slice, columns: slice, weighted: FloatArray, factor: FloatArray, joined: BoolArray) -> bool:
-        cut_everywhere = ~joined.any(axis=0)
-        cut_in_class = ~joined & joined.any(axis=0)
-        return (
-            _ball_holds(penalty, weighted, factor, cut_everywhere)
-            and not (np.abs(weighted) > factor * penalty.lambda1)[cut_in_class].any()
-        )
-
-    return _every_tile(labels, as_source(S), weights, pair_weights, holds)
-
-
-def necessary_condition_holds(
-    labels: IntArray, S: Any, lambda1: float, lambda2: float, precision: Any, weights: Any, pair_weights: Any = None
-) -> bool:
-    """Condition (7) for every pair, given the optimal precision matrices: Theorem 2."""
-    penalty = _penalty(lambda1, lambda2)
-    matrices = [sparse.csr_array(Theta) for Theta in precision]
-
-    def holds(rows: slice, columns: slice, weighted: FloatArray, factor: FloatArray, joined: BoolArray) -> bool:
-        nonzero = np.stack([Theta[rows, columns].toarray() != 0 for Theta in matrices])
-        nonzero_in_others = (nonzero.sum(axis=0) - nonzero) > 0
-        Z = factor * (penalty.lambda1 + penalty.lambda2 * ~nonzero_in_others)
-        cut_everywhere = ~joined.any(axis=0)
-        cut_in_class = ~joined & joined.any(axis=0)
-        return _ball_holds(penalty, weighted, factor, cut_everywhere) and not (np.abs(weighted) > Z)[cut_in_class].any()
-
-    return _every_tile(labels, as_source(S), weights, pair_weights, holds)
-
-
-def _penalty(lambda1: float, lambda2: float) -> GroupPenalty:
-    return GroupPenalty(check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2))
-
-
-def _ball_holds(penalty: GroupPenalty, weighted: FloatArray, factor: FloatArray, where: Any) -> bool:
-    return not penalty.violates_global_condition(weighted[:, where].T, factor[where]).any()
-
-
-def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, pair_weights: Any, holds: PairCheck) -> bool:
-    n_classes, p = labels.shape
+    """Whether pairs screened out everywhere lie in the dual ball, and others within the limits of their classes."""
+    source, (n_classes, p) = as_source(S), labels.shape
     if (source.n_classes, source.n_variables) != (n_classes, p):
         raise InputError(
             f"The partition is of {n_classes} classes and {p} variables, "
@@ -94,9 +54,15 @@ def _every_tile(labels: IntArray, source: CovarianceSource, weights: Any, pair_w
             if top_edge == left_edge:  # exclude the diagonal
                 np.einsum("kii->ki", weighted)[:] = 0.0
             factor = _tile_factors(factors, i, j, weighted)
-            if not holds(rows, columns, weighted, factor, joined):
+            cut_everywhere, cut_in_class = ~joined.any(axis=0), ~joined & joined.any(axis=0)
+            outside_ball = penalty.violates_global_condition(weighted[:, cut_everywhere].T, factor[cut_everywhere])
+            if outside_ball.any() or (np.abs(weighted) > factor * limits(rows, columns))[cut_in_class].any():
                 return False
     return True
+
+
+def _penalty(lambda1: float, lambda2: float) -> GroupPenalty:
+    return GroupPenalty(check_nonnegative("lambda1", lambda1), check_nonnegative("lambda2", lambda2))
 
 
 def _tile_factors(factors: PairWeights | None, i: IntArray, j: IntArray, weighted: FloatArray) -> FloatArray:
@@ -219,7 +185,8 @@ class Partition(ReprMixin):
         self, S: Any, lambda1: float, lambda2: float, *, weights: Any = None, pair_weights: Any = None
     ) -> bool:
         """Whether condition (8) holds for every pair: the solution is block-diagonal by this partition (Theorem 3)."""
-        return sufficient_condition_holds(self.labels, S, lambda1, lambda2, weights, pair_weights)
+        penalty = _penalty(lambda1, lambda2)
+        return _every_tile(self.labels, S, penalty, lambda rows, columns: penalty.lambda1, weights, pair_weights)
 
     def satisfies_necessary(
         self,
@@ -232,7 +199,15 @@ class Partition(ReprMixin):
         pair_weights: Any = None,
     ) -> bool:
         """Whether condition (7) holds for every pair, given the solution's precision matrices (Theorem 2)."""
-        return necessary_condition_holds(self.labels, S, lambda1, lambda2, precision, weights, pair_weights)
+        penalty = _penalty(lambda1, lambda2)
+        matrices = [sparse.csr_array(Theta) for Theta in precision]
+
+        def limits(rows: slice, columns: slice) -> FloatArray:
+            nonzero = np.stack([Theta[rows, columns].toarray() != 0 for Theta in matrices])
+            nonzero_in_others = (nonzero.sum(axis=0) - nonzero) > 0
+            return penalty.lambda1 + penalty.lambda2 * ~nonzero_in_others
+
+        return _every_tile(self.labels, S, penalty, limits, weights, pair_weights)
 
     @cached_property
     def class_blocks(self) -> ClassBlocks:

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import FloatArray
-from jointglasso.data import CovarianceSource, as_source
+from jointglasso.data import as_source
 from jointglasso.data.checks import InputError, check_choice, check_weights
-from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
+from jointglasso.penalties import PairPenalty, as_pair_weights, make_penalty
 from jointglasso.screening.dynamic import start_edges
 from jointglasso.screening.hybrid import Covariances, hybrid_by_class, hybrid_partition, weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs
@@ -66,25 +65,13 @@ def screen(
     named = source.class_names, source.sample_sizes, source.absent
     chosen = make_penalty(penalty, lambda1, lambda2, class_graph, *named)
     w = check_weights(weights, source.class_names, source.sample_sizes)
-    partition = partition_by(rule, source, chosen, w, as_pair_weights(pair_weights, source.variable_names))
-    return partition.named(source.class_names)
-
-
-def partition_by(
-    rule: str,
-    source: CovarianceSource,
-    penalty: PairPenalty,
-    weights: FloatArray,
-    pair_weights: PairWeights | None = None,
-) -> Partition:
-    """Scan the pairs and apply one rule; the arguments are not validated."""
+    v = as_pair_weights(pair_weights, source.variable_names)
     if rule == "none":
-        together = np.zeros((source.n_classes, source.n_variables), dtype=np.int64)
-        return Partition(together, penalty.coupling).with_isolated(source.absent)
-    strong_only = rule in ("global", "dynamic")
-    pairs = scan_pairs(source, penalty, weights, pair_weights, strong_only=strong_only)
-    partition = partition_of_pairs(rule, pairs, penalty, weighted_covariances(source, weights, pair_weights, penalty))
-    return partition.with_isolated(source.absent)
+        partition = Partition(np.zeros((source.n_classes, source.n_variables), dtype=np.int64), chosen.coupling)
+    else:
+        pairs = scan_pairs(source, chosen, w, v, strong_only=rule in ("global", "dynamic"))
+        partition = partition_of_pairs(rule, pairs, chosen, weighted_covariances(source, w, v, chosen))
+    return partition.with_isolated(source.absent).named(source.class_names)
 
 
 def partition_of_pairs(

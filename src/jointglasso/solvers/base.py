@@ -7,6 +7,7 @@ in a `Best`: `BestSoFar` for the groups of a `BlockSystem`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -105,36 +106,40 @@ class State:
 
 
 StateT = TypeVar("StateT", bound=State)
-Candidate_contra = TypeVar("Candidate_contra", contravariant=True)
 Candidate = TypeVar("Candidate")
 
 
-class Best(Protocol[Candidate_contra]):
-    """Best point so far, and the limit on its duality gap."""
+class Best(ABC, Generic[Candidate]):
+    """Best point so far, and the limit on its gap; `report` reports an iteration and returns whether to stop."""
+
+    report: Report
 
     @property
+    @abstractmethod
     def objective(self) -> float:
         """Objective of the best point."""
 
     @property
+    @abstractmethod
     def gap(self) -> float:
         """Its duality gap."""
 
     @property
+    @abstractmethod
     def limit(self) -> float:
         """Limit on the gap at this objective."""
 
     @property
     def solved(self) -> bool:
         """Whether the gap is within its limit."""
+        return self.gap <= self.limit
 
-    def update(self, candidate: Candidate_contra) -> None:
+    @abstractmethod
+    def update(self, candidate: Candidate) -> None:
         """Evaluate the gap at a candidate, and adopt it where it is better."""
 
-    def report(self, objective: float, gap: float | None) -> bool:
-        """Report an iteration; whether to stop."""
-
-    def keep(self, candidate: Callable[[], Candidate_contra]) -> None:
+    @abstractmethod
+    def keep(self, candidate: Callable[[], Candidate]) -> None:
         """Write a snapshot of the current iterate, if one is due."""
 
 
@@ -199,7 +204,7 @@ class Evaluated:
     factor: Factorization | None = None
 
 
-class BestSoFar:
+class BestSoFar(Best[Evaluated]):
     """Best Theta of each group of a task so far, with its bounds: later iterates can be worse or indefinite."""
 
     def __init__(self, task: SolverTask, start: FloatArray | None = None, bounds: DualityGap | None = None) -> None:
@@ -304,7 +309,7 @@ class BestTogether(BestSoFar):
 
     @property
     def solved(self) -> bool:
-        return bool(self.gap <= self.limit)
+        return self.gap <= self.limit
 
     def keep(self, candidate: Callable[[], Evaluated]) -> None:
         """Offer the best Theta so far, since the current one may be indefinite."""

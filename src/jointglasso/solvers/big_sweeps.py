@@ -70,7 +70,7 @@ class _OutOfCoreColumns(LargeColumns[DualPoint]):
         return _point(self.task, state.ascent)
 
 
-class _BestPoint(BestUnstored):
+class _BestPoint(BestUnstored[DualPoint]):
     """Theta with the smallest objective so far, with the current W as dual point."""
 
     task: BigTask
@@ -81,11 +81,11 @@ class _BestPoint(BestUnstored):
         self._start_objective = _diagonal_objective(task) if task.objective is None else task.objective
 
     @property
-    def objective(self) -> float:  # type: ignore[override]
+    def objective(self) -> float:
         return self._start_objective if self.point is None else min(self._start_objective, self.point.objective)
 
     @property
-    def gap(self) -> float:  # type: ignore[override]
+    def gap(self) -> float:
         return np.inf if self.point is None else self.point.gap
 
     @property

@@ -23,7 +23,7 @@ from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.duality import gap_radii
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import log_determinant_error, sum_error
-from jointglasso.solvers.base import IterativeMethod, State, run
+from jointglasso.solvers.base import Best, IterativeMethod, State, run
 
 #: Iterations between two gap checks, over-relaxation (the usual value of ADMM), and the ratio of the residuals above
 #: which rho is adapted.
@@ -91,7 +91,7 @@ def solve_latent(
 
 
 @dataclass
-class _BestLatent:
+class _BestLatent(Best[LatentPoint]):
     """Point with the smallest gap so far."""
 
     point: LatentPoint
@@ -109,10 +109,6 @@ class _BestLatent:
     @property
     def limit(self) -> float:
         return self.allowed(self.objective)
-
-    @property
-    def solved(self) -> bool:
-        return self.gap <= self.limit
 
     def update(self, candidate: LatentPoint) -> None:
         self.point = min(self.point, candidate, key=lambda point: (point.gap, point.objective))

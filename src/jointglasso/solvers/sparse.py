@@ -44,7 +44,7 @@ class SparseTask(UnstoredTask):
     """Whether another storage can take over if steps are many."""
 
 
-class LatestDual(BestUnstored):
+class LatestDual(BestUnstored[ProximalState]):
     """The last point that was checked, with its dual point."""
 
     task: SparseTask
@@ -52,11 +52,11 @@ class LatestDual(BestUnstored):
     dual: SparseDual | None = None
 
     @property
-    def objective(self) -> float:  # type: ignore[override]
+    def objective(self) -> float:
         return self.point.objective
 
     @property
-    def gap(self) -> float:  # type: ignore[override]
+    def gap(self) -> float:
         return np.inf if self.dual is None else self.dual.gap
 
     @property

@@ -12,7 +12,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport
 from jointglasso.duality import EDGE_GAP, ROUNDING, gap_to_certify, precision_radius
 from jointglasso.penalties import PairPenalty
-from jointglasso.solvers.base import Report
+from jointglasso.solvers.base import Best, Candidate, Report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,8 @@ class UnstoredTask:
     """Checkpoint callback: receives a function that returns the current Theta, evaluated only when it is saved."""
 
 
-class BestUnstored:
-    """Best point so far of an `UnstoredTask`: a `Best` of `run`."""
-
-    objective: float
-    gap: float
+class BestUnstored(Best[Candidate]):
+    """Best point so far of an `UnstoredTask`."""
 
     def __init__(self, task: UnstoredTask) -> None:
         self.task, self.report = task, task.report
@@ -49,10 +46,6 @@ class BestUnstored:
         """Limit on the gap, which certifies all edges if the task asks for it."""
         limit = self.task.limit(self.objective)
         return min(limit, EDGE_GAP * self.edge_gap) if self.task.prove else limit
-
-    @property
-    def solved(self) -> bool:
-        return self.gap <= self.limit
 
     def reason(self, reason: str) -> str:
         """Reason to end, "tolerance" if the gap is within its limit although not all edges are certified."""

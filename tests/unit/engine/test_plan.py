@@ -295,7 +295,7 @@ def test_a_chain_is_planned_by_its_sweeps():
     S = 0.45 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))[None]
     plan = jgl.plan(S, 0.3, 0.0)
     assert plan.n_groups == 1 and plan.partition.largest == p
-    factorizations = plan.seconds * planning._factorization_rate() / p**3
+    factorizations = plan.seconds * planning.factorization_rate() / p**3
     assert 1.0 < factorizations < 15.0
 
 

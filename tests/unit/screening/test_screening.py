@@ -608,11 +608,10 @@ def test_selection_and_inference_scan_once(monkeypatch):
 
 
 def test_a_forbidden_pair_satisfies_the_conditions_whatever_its_covariance():
-    from jointglasso.screening.partition import necessary_condition_holds, sufficient_condition_holds
 
-    S, apart = [np.array([[1.0, 0.9], [0.9, 1.0]])], np.array([[0, 1]])
+    S, apart = [np.array([[1.0, 0.9], [0.9, 1.0]])], Partition(np.array([[0, 1]]))
     forbidden = np.array([[1.0, np.inf], [np.inf, 1.0]])
-    assert not sufficient_condition_holds(apart, S, 0.1, 0.1, None)
-    assert sufficient_condition_holds(apart, S, 0.1, 0.1, None, forbidden)
-    assert not necessary_condition_holds(apart, S, 0.1, 0.1, [np.eye(2)], None)
-    assert necessary_condition_holds(apart, S, 0.1, 0.1, [np.eye(2)], None, forbidden)
+    assert not apart.satisfies_sufficient(S, 0.1, 0.1)
+    assert apart.satisfies_sufficient(S, 0.1, 0.1, pair_weights=forbidden)
+    assert not apart.satisfies_necessary(S, 0.1, 0.1, [np.eye(2)])
+    assert apart.satisfies_necessary(S, 0.1, 0.1, [np.eye(2)], pair_weights=forbidden)
