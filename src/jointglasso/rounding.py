@@ -1,4 +1,4 @@
-"""Rigorous bounds on the rounding errors of an objective and a duality gap.
+"""Rigorous bounds on the rounding errors of an objective and a duality gap; proofs in docs/theory/certificate.md.
 
 Notation: u = 2^-53, g(n) = n u / (1 - n u). Theta is a stored block of p variables, d_i = theta_ii^(1/2), X its
 computed inverse, W the exact one, e_i = max(X_ii, known optimal variance)^(1/2). Two vectors of row sums measure the
@@ -6,25 +6,13 @@ conditioning, independently of the units of the variables::
 
     a_i = d_i sum_j |W_ij| d_j,    b_i = e_i sum_j |theta_ij| e_j,    a = max a_i,  b = max b_i.
 
-**The factor.** For the computed Cholesky factor, ``L L' = Theta + D`` with |D| <= g(p+1) |L| |L'| for any order of
-summation (Higham, Accuracy and Stability of Numerical Algorithms, theorem 10.3), so that |D_ij| is at most
-g(p+1) d_i d_j to first order: the rows of L have the norms d_i. The error of the log-determinant is at
-most ``sum_ij |W_ij| |D_ij| <= g(p+1) sum_i a_i``.
-
-**The inverse.** ``|Theta^(1/2) (X - W) Theta^(1/2)|_F`` is at most the sum of four terms. The error D of the factor
-gives ``|Theta^(-1/2) D Theta^(-1/2)|_F <= g p |diag(d) W diag(d)|_2 <= g p a``. Inverting the factor leaves, for the
-computed Y, ``|L Y - I| <= g |L| |Y|`` or ``|Y L - I| <= g |Y| |L|``; the columns of Y have the norms X_ii^(1/2), and
-either way ``|Y L - I|_F <= g p (a b)^(1/2)``, which counts twice. The product Y' Y adds at most
-g X_ii^(1/2) X_jj^(1/2) to entry ij: ``g p b``. Together::
-
-    eta = g(p+1) p (a^(1/2) + b^(1/2))^2.
-
-The residual R = S + u/w - X of the certificate is a difference of a few numbers, none above 2 e_i e_j; rounding in it
-adds at most 16 u e_i e_j to entry ij, that is 16 u p b to eta.
+**Factor and inverse** (lemma C7, theorem C8). The error of the log-determinant is at most g(p+1) sum a_i, and
+``|Theta^(1/2) (X - W) Theta^(1/2)|_F`` at most ``eta = g(p+1) p (a^(1/2) + b^(1/2))^2``, both to first order; raised by
+a tenth they cover all orders while eta p^(1/2) is at most 1/20, and are infinite beyond. The residual R = S + u/w - X
+is a difference of a few numbers, none above 2 e_i e_j: its rounding adds 16 u p b to eta.
 
 **The gap** of a block is h(M) = tr M - log det(I + M) at M = Theta^(1/2) R Theta^(1/2), which is wrong by a matrix of
-norm eta at most. h is self-concordant; no eigenvalue of M lies below -s, -s - log(1 - s) = h, and with
-delta = eta / (1 - s)::
+norm eta at most. No eigenvalue of M lies below -s, -s - log(1 - s) = h, and with delta = eta / (1 - s)::
 
     h(M + N) <= h + (2 h)^(1/2) delta + delta^2.
 
@@ -33,25 +21,13 @@ g |M| b (W_ii / W_jj)^(1/2), and tr(R Theta R Theta) relatively by no more than 
 from the optimum h is tr M less two log-determinants: errors of ``p^(1/2) eta + (16 u + 2 g(2p)) sum b_i`` in the trace,
 those of the log-determinants as above, and of the dual point behind one of them, which counts 16-fold for that.
 
-**Large groups** (`near_errors`) need no inverses where the gap is small. Their dual point D is a matrix of its own,
-factored like Theta: ``L L' = Theta + A`` and ``M M' = D + B`` with |A_ij| <= g d_i d_j and |B_ij| <= g v_i v_j, v_i =
-D_ii^(1/2). With these products in place of the matrices the gap h changes by no more than ``g (b + c)`` to first
-order, b = sum |theta_ij| v_i v_j and c = sum |D_ij| d_i d_j. It is the sum of mu - 1 - log mu over the eigenvalues mu
-of D Theta, none of which is below 1 - s. Since (1 / mu - 1)^2 / (mu - 1 - log mu) falls as mu grows, the sum of (1 /
-mu - 1)^2, which is ``|D^(-1/2) W D^(-1/2) - I|_F^2``, is at most (s / (1 - s))^2. A sum of (W - D)_ij against signs
-times d_i d_j, G, is an inner product with D^(1/2) G D^(1/2), whose norm is at most c: ``sum |W_ij| d_i d_j`` is at
-most c / (1 - s), and that of the inverse of D likewise b / (1 - s). With nu = g times that, the error of a
-log-determinant is at most nu + nu^2 / (2 - 2 nu). Rounding of D, 16 u v_i v_j in entry ij, is added to its g.
+**Large groups** (`near_errors`, theorem C13) need no inverses where the gap is small: their dual point D is a matrix of
+its own, factored like Theta. With v_i = D_ii^(1/2), b = sum |theta_ij| v_i v_j and c = sum |D_ij| d_i d_j, the errors
+of the two log-determinants are at most g c / (1 - s) and g b / (1 - s), higher orders apart; rounding of D, 16 u v_i v_j
+in entry ij, is added to its g.
 
 **The objective** is a log-determinant and a sum of products, logarithms and penalties, with an error of at most g(n)
 times the sum of the absolute values of its terms, n being the length of the longest chain of additions.
-
-**Higher orders.** The bounds on the inverse and on the log-determinant are raised by a tenth, and infinite where the
-raised eta p^(1/2) exceeds 1/20. A tenth is enough (theorem C8 of docs/theory/certificate.md): with t = g p (a^(1/2) +
-b^(1/2))^2 from row sums of the computed X, the Neumann series and ``a(W) <= a(X) (1 + z) / ((1 - y)^2 (1 - x'))`` give
-an error of at most 1.07 t for blocks of two variables and more; a log-determinant lies between its two linearisations,
-so that it needs no term of second order, only another p a eta for row sums of X in place of those of W. Theorem C13
-is the same for the bounds of large groups (`near_errors`).
 """
 
 from __future__ import annotations
