@@ -23,8 +23,8 @@ those of the log-determinants as above, and of the dual point behind one of them
 
 **Large groups** (`near_errors`, theorem C13) need no inverses where the gap is small: their dual point D is a matrix of
 its own, factored like Theta. With v_i = D_ii^(1/2), b = sum |theta_ij| v_i v_j and c = sum |D_ij| d_i d_j, the errors
-of the two log-determinants are at most g c / (1 - s) and g b / (1 - s), higher orders apart; rounding of D, 16 u v_i v_j
-in entry ij, is added to its g.
+of the two log-determinants are at most g c / (1 - s) and g b / (1 - s), higher orders apart; rounding of D, 16 u v_i
+v_j in entry ij, is added to its g.
 
 **The objective** is a log-determinant and a sum of products, logarithms and penalties, with an error of at most g(n)
 times the sum of the absolute values of its terms, n being the length of the longest chain of additions.

@@ -178,7 +178,7 @@ def test_leaks_between_blocks_are_in_the_gap(seed):
 
     gaps = np.array([gap(slice(0, 2)), gap(slice(2, 4))])
     R[i, j] = R[j, i] = value
-    there = SimpleNamespace(row=np.arange(4), column=np.arange(4), value=np.diag(Theta), block_class=np.zeros(4, int))
+    there = SimpleNamespace(row=np.arange(4), column=np.arange(4), value=np.diag(Theta), cls=np.zeros(4, int))
     problem = SimpleNamespace(
         optimal_variance=lambda k: np.ones(4), source=SimpleNamespace(n_classes=1), weights=np.array([weight])
     )

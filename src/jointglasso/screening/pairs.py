@@ -55,12 +55,12 @@ class PairTable:
         """
         above = penalty.exceeds_lambda1(self.weighted, self.factor)
         index = np.flatnonzero(above.any(axis=1))
-        weighted = self.weighted[index]
-        factor = self.factor[index] if len(self.factor) else self.factor
-        strong = penalty.violates_global_condition(weighted, factor)
-        thresholds = tuple(max(limit, penalty.threshold(k)) for k, limit in enumerate(self.thresholds))
-        return PairTable(
-            self.n_variables, self.rows[index], self.columns[index], weighted, above[index], strong, factor, thresholds
+        table = self.take(index)
+        return replace(
+            table,
+            exceeds_lambda1=above[index],
+            violates_global_condition=penalty.violates_global_condition(table.weighted, table.factor),
+            thresholds=tuple(max(limit, penalty.threshold(k)) for k, limit in enumerate(self.thresholds)),
         )
 
     def take(self, which: Any) -> PairTable:
