@@ -433,7 +433,7 @@ def _mix_with_safe_point(
         group_gap = system.sum_per_group(block_gap) + (1.0 - fraction) * fenchel_gap
         better = unbounded & np.isfinite(group_gap)
         gap[better] = group_gap[better]
-        positions = np.repeat(better[system.block_group], system.size**2)
+        positions = system.per_element_of_groups(better)
         dual[positions] = W[positions]
     return DualityGap(bounds.objective, gap, dual, bounds.factor)
 

@@ -20,6 +20,15 @@ class Factorization:
     logdet: FloatArray
     definite: BoolArray
 
+    def replaced(self, system: BlockSystem, groups: BoolArray, other: Factorization) -> Factorization:
+        """The factorization with the blocks of the marked groups (G,) from another one."""
+        blocks = groups[system.block_group]
+        return Factorization(
+            system.where(groups, other.inverse, self.inverse),
+            np.where(blocks, other.logdet, self.logdet),
+            np.where(blocks, other.definite, self.definite),
+        )
+
 
 def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None = None) -> Factorization:
     """Factor and invert every block, or `only` the marked ones; the others are reported as not definite."""
@@ -42,7 +51,7 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
     map_on_cores(factor_one, big.tolist(), work=_area(system, big))
     indefinite = selected & ~definite
     if indefinite.any():  # overwrites uninitialised memory
-        inverse[np.repeat(indefinite, system.size**2)] = 0.0
+        inverse[system.per_element(indefinite)] = 0.0
     return Factorization(inverse, logdet, definite)
 
 

@@ -314,6 +314,18 @@ class BlockSystem(BlockLayout):
             return np.array([per_pair.sum()])
         return bincount(self.pair_group, per_pair, self.n_groups)
 
+    def per_element(self, per_block: AnyArray) -> AnyArray:
+        """Values (B,) per block, repeated for each element of flat storage."""
+        return np.repeat(per_block, self.size**2)
+
+    def per_element_of_groups(self, per_group: AnyArray) -> AnyArray:
+        """Values (G,) per group, repeated for each element of flat storage."""
+        return np.repeat(per_group[self.block_group], self.size**2)
+
+    def where(self, groups: BoolArray, flat: FloatArray, otherwise: FloatArray) -> FloatArray:
+        """Elements of the marked groups (G,) from `flat`, all others from `otherwise`."""
+        return flat if groups.all() else np.where(self.per_element_of_groups(groups), flat, otherwise)
+
     def sum_per_block(self, flat: FloatArray) -> FloatArray:
         """(B,): sum over the elements of each block."""
         return np.add.reduceat(flat, self.offset[:-1]) if self.n_blocks else np.zeros(0)

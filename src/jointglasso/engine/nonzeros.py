@@ -138,7 +138,7 @@ def without_forbidden(system: BlockSystem, flat: FloatArray) -> FloatArray:
     if not flat[system.forbidden].any():
         return flat
     allowed = system.scatter(system.gather(flat), flat[system.diagonal])
-    lost = np.repeat(~factorize(system, allowed).definite, system.size**2)
+    lost = system.per_element(~factorize(system, allowed).definite)
     diagonal = system.scatter(np.zeros(len(system.upper)), flat[system.diagonal])
     return np.where(lost, diagonal, allowed)
 

@@ -176,7 +176,7 @@ class _AdmmState(State):
         factor = factorize(system, Y) if with_dual else None
         start_rho = _start_rho(task, factor) if rho is None else np.full(system.n_blocks, float(rho))
         # At the solution Theta = Y, and Eq. (10) reads ``rho U = w (Theta^{-1} - S)``.
-        scale = np.repeat(system.block_weight / start_rho, system.size**2)
+        scale = system.per_element(system.block_weight / start_rho)
         U = np.zeros_like(Y) if factor is None else scale * (factor.inverse - system.S)
         return cls(task=task, workers=workers, Theta=Y, Y=Y, U=U, rho=start_rho, Y_before=Y)
 
@@ -248,7 +248,7 @@ class _AdmmState(State):
         factor = np.where(primal > 5.0 * dual, 2.0, np.where(dual > 5.0 * primal, 0.5, 1.0))
         factor[np.maximum(primal, dual) < 1e-14] = 1.0
         self.rho = self.rho * factor[self.system.block_group]
-        self.U /= np.repeat(factor[self.system.block_group], self.system.size**2)
+        self.U /= self.system.per_element_of_groups(factor)
 
     def _group_norm(self, flat: FloatArray) -> FloatArray:
         return np.sqrt(self.system.sum_per_group(self.system.sum_per_block(flat * flat)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray
-from jointglasso.blocks.system import AnyArray, BlockSystem
+from jointglasso.blocks.system import BlockSystem
 
 #: Number of differences of images that are kept, and of iterations from one extrapolation to the next.
 MEMORY, _PERIOD = 10, 5
@@ -39,14 +39,14 @@ class Anderson:
     def next_point(self, z: FloatArray, image: FloatArray, metric: FloatArray) -> FloatArray:
         """Point of the next iteration; `metric` (B,) weighs the squares of each block, and a new one starts anew."""
         system = self.system
-        residual = np.sqrt(self._per_entry(metric)) * (image - z)
+        residual = np.sqrt(system.per_element(metric)) * (image - z)
         norm = np.sqrt(system.sum_per_group(system.sum_per_block(residual * residual)))
         changed = system.sum_per_group((metric != self.metric).astype(float)) > 0.0
         worse = ~(norm <= _DECREASE * self.norm) & ~changed
         self.metric, self.norm = metric, np.full(system.n_groups, np.inf)
         self._restart(changed | worse)
         if worse.any():
-            image = np.where(self._of_groups(worse), self.image, image)
+            image = np.where(self.system.per_element_of_groups(worse), self.image, image)
         self._append(image, residual)
         self.fresh = worse
         self.number += 1
@@ -54,7 +54,7 @@ class Anderson:
 
     def _append(self, image: FloatArray, residual: FloatArray) -> None:
         """Replace the oldest differences; those of groups without a former image are zero."""
-        slot, known = self.number % MEMORY, self._of_groups(~self.fresh)
+        slot, known = self.number % MEMORY, self.system.per_element_of_groups(~self.fresh)
         np.multiply(known, image - self.image, out=self.images[slot])
         np.multiply(known, residual - self.residual, out=self.residuals[slot])
         self.image, self.residual = image, residual
@@ -62,7 +62,7 @@ class Anderson:
     def _restart(self, groups: BoolArray) -> None:
         """Forget the differences of these groups."""
         if groups.any():
-            kept = ~self._of_groups(groups)
+            kept = ~self.system.per_element_of_groups(groups)
             self.images *= kept
             self.residuals *= kept
             self.fresh = self.fresh | groups
@@ -82,11 +82,5 @@ class Anderson:
         self.norm = np.where(good, norm, np.inf)
         point = self.image.copy()
         for coefficient, image in zip(gamma.T, self.images, strict=True):
-            point -= self._of_groups(coefficient) * image
+            point -= self.system.per_element_of_groups(coefficient) * image
         return point
-
-    def _per_entry(self, per_block: FloatArray) -> FloatArray:
-        return np.repeat(per_block, self.system.size**2)
-
-    def _of_groups(self, per_group: AnyArray) -> AnyArray:
-        return np.repeat(per_group[self.system.block_group], self.system.size**2)

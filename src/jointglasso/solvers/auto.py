@@ -126,7 +126,7 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[BestSoFar, Any]:
         only_forests=suits_columns(task) and not large,
     )  # fmt: skip
     if task.warm:
-        keep = np.repeat(~forest[system.block_group], system.size**2)
+        keep = system.per_element_of_groups(~forest)
         theta[keep] = task.start[keep]
     methods[forest] = "closed form"
     if task.warm or task.max_iter == 0:

@@ -267,21 +267,12 @@ class BestSoFar(Best[Evaluated]):
         better = np.where(unknown, new.objective < old.objective, new.gap <= old.gap)
         if groups is not None:
             better &= groups
-        if better.all():
-            self.theta, self._bounds = candidate.theta, new
-            return
         if not better.any():
             return
-        blocks = better[system.block_group]
-        positions = np.repeat(blocks, system.size**2)
-        self.theta = np.where(positions, candidate.theta, self.theta)
-        factor = Factorization(
-            np.where(positions, new.inverse, old.inverse),
-            np.where(blocks, new.factor.logdet, old.factor.logdet),
-            np.where(blocks, new.factor.definite, old.factor.definite),
-        )
+        self.theta = system.where(better, candidate.theta, self.theta)
         objective, gap = np.where(better, new.objective, old.objective), np.where(better, new.gap, old.gap)
-        self._bounds = DualityGap(objective, gap, np.where(positions, new.dual, old.dual), factor)
+        dual, factor = system.where(better, new.dual, old.dual), old.factor.replaced(system, better, new.factor)
+        self._bounds = new if better.all() else DualityGap(objective, gap, dual, factor)
 
     def update_group(self, group: int, positions: Any, theta: FloatArray, bounds: DualityGap) -> None:
         """Adopt another point of one group if its gap is smaller; of two without a finite gap the smaller objective."""

@@ -146,8 +146,7 @@ class NewtonState(State):
         factor = bounds.factor if known.all() else factorize(system, theta)
         if not factor.definite.all():
             group_definite = bincount(system.block_group, (~factor.definite).astype(float), G) == 0
-            keep = np.repeat(group_definite[system.block_group], system.size**2)
-            theta = np.where(keep, theta, diagonal_start(system, task.penalty, task.diagonal_penalty))
+            theta = system.where(group_definite, theta, diagonal_start(system, task.penalty, task.diagonal_penalty))
             factor = factorize(system, theta)
         n_threads = task.n_threads if len(system.S) >= config.MIN_ENTRIES_FOR_THREADS else 1
         # Far from the solution, where the gap is not known, the first steps are damped and not checked.
@@ -201,7 +200,7 @@ class NewtonState(State):
         pending = self.moving & (predicted < 0.0)
         failed = self.moving & ~pending
         length = np.ones(system.n_groups)
-        theta, inverse, logdet = self.theta, self.factor.inverse, self.factor.logdet.copy()
+        theta, new_factor = self.theta, self.factor
         gain = np.zeros(system.n_groups)
         slack = 1e-13 * (self.task.unit + np.abs(self.objectives))
         while pending.any():
@@ -211,21 +210,15 @@ class NewtonState(State):
             value = model.objective(model.x + step, factor)
             accepted = pending & (value <= self.objectives + _ARMIJO * length * slope + slack)
             if accepted.any():
-                blocks = accepted[system.block_group]
-                if blocks.all():
-                    theta, inverse, logdet = trial, factor.inverse, factor.logdet
-                else:
-                    positions = np.repeat(blocks, system.size**2)
-                    theta, inverse = np.where(positions, trial, theta), np.where(positions, factor.inverse, inverse)
-                    logdet = np.where(blocks, factor.logdet, logdet)
+                theta = system.where(accepted, trial, theta)
+                new_factor = new_factor.replaced(system, accepted, factor)
                 gain[accepted] = (self.objectives - value)[accepted]
                 self.objectives = np.where(accepted, value, self.objectives)
             pending &= ~accepted
             length[pending] *= 0.5
             failed |= pending & (length < _SHORTEST_STEP)
             pending &= ~failed
-        self.theta = theta
-        self.factor = Factorization(inverse, logdet, np.ones(system.n_blocks, dtype=bool))
+        self.theta, self.factor = theta, new_factor
         self._adapt(length, gain, predicted, failed)
 
     def _adapt(self, length: FloatArray, gain: FloatArray, predicted: FloatArray, failed: BoolArray) -> None:

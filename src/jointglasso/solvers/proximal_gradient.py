@@ -121,29 +121,27 @@ class _ProximalState(State):
     def move(self) -> None:
         """Move every unfinished group by one accepted proximal gradient step."""
         system = self.system
-        gradient = np.repeat(system.block_weight, system.size**2) * (system.S - self.factor.inverse)
+        gradient = system.per_element(system.block_weight) * (system.S - self.factor.inverse)
         pending = self.moving.copy()
-        theta, inverse = self.theta.copy(), self.factor.inverse.copy()
-        logdet, smooth = self.factor.logdet.copy(), self.smooth.copy()
+        theta, new_factor, smooth = self.theta, self.factor, self.smooth
         for _ in range(_HALVINGS):
             trial = self._trial(gradient)
             factor = factorize(system, trial, only=pending[system.block_group])
             value, accepted = self._accept(trial, gradient, factor, pending)
-            blocks = accepted[system.block_group]
-            positions = np.repeat(blocks, system.size**2)
-            theta[positions], inverse[positions] = trial[positions], factor.inverse[positions]
-            logdet[blocks], smooth[accepted] = factor.logdet[blocks], value[accepted]
+            theta = system.where(accepted, trial, theta)
+            new_factor = new_factor.replaced(system, accepted, factor)
+            smooth = np.where(accepted, value, smooth)
             pending &= ~accepted
             if not pending.any():
                 break
             self.length[pending] *= 0.5
         self.stuck |= pending  # no step length decreases the objective: limit of rounding
         self.moving &= ~pending
-        self._finish_step(theta, Factorization(inverse, logdet, np.ones_like(self.factor.definite)), smooth)
+        self._finish_step(theta, new_factor, smooth)
 
     def _trial(self, gradient: FloatArray) -> FloatArray:
         system, task = self.system, self.task
-        point = self.theta - np.repeat(self.length[system.block_group], system.size**2) * gradient
+        point = self.theta - system.per_element_of_groups(self.length) * gradient
         step = self.length[system.pair_group]
         entries = task.penalty.prox(system.gather(point), step, system.entries(task.penalty))
         diagonal, length = point[system.diagonal], self.length[system.block_group[system.diagonal_block]]
@@ -165,7 +163,7 @@ class _ProximalState(State):
         """Barzilai-Borwein: the next step length is <change, change> / <change, change of the gradient>."""
         system = self.system
         change = theta - self.theta
-        curved = np.repeat(system.block_weight, system.size**2) * (self.factor.inverse - factor.inverse)
+        curved = system.per_element(system.block_weight) * (self.factor.inverse - factor.inverse)
         length, curvature = self._group_sum(change * change), self._group_sum(change * curved)
         usable = (length > 0) & (curvature > 0)
         self.length[usable] = length[usable] / curvature[usable]
