@@ -72,6 +72,21 @@ def group_alone(p: int, n_classes: int) -> tuple[np.ndarray, float, float]:
     return S, 0.0, float(np.quantile(np.linalg.norm(S[:, *np.triu_indices(p, 1)], axis=0), 0.99))
 
 
+def subjects(p: int, n_subjects: int) -> tuple[np.ndarray, float, float]:
+    """Regions of the brain in many people, 200 samples each: one group penalty, which a tenth of the pairs pass."""
+    rng = np.random.default_rng([p, n_subjects])
+    edges = np.triu(rng.random((p, p)) < 4.0 / p, 1) * rng.uniform(-0.4, 0.6, (p, p))
+    S = []
+    for _ in range(n_subjects):
+        Theta = edges * rng.uniform(0.5, 1.5, (p, p))
+        Theta += Theta.T
+        Theta += np.diag(0.2 + np.abs(Theta).sum(axis=0))
+        samples = rng.standard_normal((200, p)) @ np.linalg.cholesky(np.linalg.inv(Theta)).T
+        S.append(np.corrcoef(samples.T))
+    S = np.stack(S)
+    return S, 0.0, float(np.quantile(np.linalg.norm(S[:, *np.triu_indices(p, 1)], axis=0), 0.9))
+
+
 def modules(p: int) -> tuple[np.ndarray, float, float]:
     drawn = jgl.datasets.make_joint_ggm("modules", p, 3, n_samples=100, n_blocks=p // 30, random_state=0)
     return drawn.covariances, 0.3, 0.1
@@ -112,6 +127,8 @@ def catalogue(gene_file: str | None) -> Iterator[Entry]:
         yield Entry(f"modules, p={p}, K=3", partial(modules, p), quick=p == 300, curve=True)
     for p in (100, 300, 1000):
         yield Entry(f"group penalty alone, p={p}, K=3", partial(group_alone, p, 3), quick=p == 100, curve=p == 300)
+    for p, n_subjects in ((39, 40), (39, 100), (200, 40), (200, 100), (400, 40), (400, 100)):
+        yield Entry(f"subjects, p={p}, K={n_subjects}", partial(subjects, p, n_subjects))
     for p in (300, 1000):
         yield Entry(f"one class, p={p}", partial(one_class, p), quick=p == 300, curve=True)
     for p, lambda1 in ((300, 0.1), (300, 0.3), (700, 0.1), (700, 0.3)):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
+from jointglasso.penalties.shapes import as_shape
 
 ROOT = Path(__file__).resolve().parents[2]
 JGL = json.loads((Path(__file__).parents[1] / "data" / "jgl_runs.json").read_text("utf-8"))
@@ -82,6 +83,65 @@ def test_nilearn_has_our_answer(run):
         assert np.array_equal(theirs != 0, ours != 0)
     equal = jgl.solve(S, 0.0, run["alpha"], weights="equal", penalize_diagonal=False)
     assert np.abs(equal.precision[0].toarray()[np.triu_indices(6)] - run["precisions"][0]).max() > 1e-2
+
+
+PSYCHOLOGY = json.loads((Path(__file__).parents[1] / "data" / "psychology_runs.json").read_text("utf-8"))
+PEOPLE = [np.array(X) for X in PSYCHOLOGY["samples"]]
+
+
+def by_columns(upper):
+    """Matrix of 8 variables from its upper triangle by columns."""
+    Theta = np.zeros((8, 8))
+    Theta.T[np.tril_indices(8)] = upper
+    return Theta + np.triu(Theta, 1).T
+
+
+@pytest.mark.parametrize("run", PSYCHOLOGY["several"], ids=lambda run: run["penalty"])
+def test_estimate_group_network_has_our_answer_at_its_choice(run):
+    """With 12 decimals in its rule for stopping; the partial correlations are those that it reports."""
+    samples = {str(k): X for k, X in enumerate(PEOPLE)}
+    options = {"penalty": "fused", "fuse_diagonal": True} if run["penalty"] == "fused" else {}
+    source = jgl.SampleCovariance(samples, scale="correlation")
+    solution = jgl.solve(source, run["lambda1"], run["lambda2"], penalize_diagonal=False, tol=1e-12, **options)
+    networks = jgl.JointNetworks.from_solution(solution)
+    for k, (theta, network) in enumerate(zip(run["theta"], run["network"], strict=True)):
+        assert np.abs(solution.precision[k].toarray() - by_columns(theta)).max() < 1e-5
+        ours = networks.partial_correlations(str(k)).to_numpy()
+        assert np.abs(ours - np.eye(8) - by_columns(network)).max() < 1e-5
+
+
+def slopes_of_ggmncv(run):
+    """Penalties of the pairs (8, 8) that make the last convex problem of its local linear approximation."""
+    size, level = np.abs(by_columns(run["theta"])), run["lambda"]
+    if run["penalty"] == "scad":
+        return np.where(size <= level, level, np.maximum(3.7 * level - size, 0.0) / 2.7)
+    return np.maximum(level - size / 2.0, 0.0) if run["penalty"] == "mcp" else np.full_like(size, level)
+
+
+@pytest.mark.parametrize("run", PSYCHOLOGY["one"], ids=lambda run: run["penalty"])
+def test_ggmncv_minimises_our_problem_with_these_weights(run):
+    """Its solver stops at a change of 1e-4: our objective is at most its own."""
+    S, theirs = np.corrcoef(PEOPLE[0].T), by_columns(run["theta"])
+    penalty = slopes_of_ggmncv(run) * (1.0 - np.eye(8))
+
+    def objective(Theta):
+        return (S * Theta).sum() - np.linalg.slogdet(Theta)[1] + (penalty * np.abs(Theta)).sum()
+
+    weights = np.where(np.eye(8) > 0, 1.0, penalty / run["lambda"])
+    ours = jgl.solve([S], run["lambda"], 0.0, pair_weights=weights, penalize_diagonal=False, tol=1e-12).precision[0]
+    assert objective(ours.toarray()) <= objective(theirs) + 1e-10
+    assert np.abs(ours.toarray() - theirs).max() < 5e-3
+    if run["penalty"] != "lasso":  # after six convex solves, slopes of 0.01 and more
+        a = {"scad": 3.7, "mcp": 2.0}[run["penalty"]]
+        call = {"penalty_shape": run["penalty"], "shape_parameter": a, "penalize_diagonal": False}
+        whole = jgl.solve([S], run["lambda"], 0.0, **call).precision[0].toarray()
+
+        def concave(Theta):
+            sizes = np.abs(Theta[~np.eye(8, dtype=bool)]) / run["lambda"]
+            value = run["lambda"] ** 2 * as_shape(run["penalty"], a).value(sizes).sum()
+            return (S * Theta).sum() - np.linalg.slogdet(Theta)[1] + value
+
+        assert concave(whole) <= concave(theirs) + 1e-3
 
 
 def jgl_objective(Theta, run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,25 @@ SAID = {
     "same_or_different.py": ["edges of one value in all six: 710, 70", "'LGG': 5"],
     "twenty_thousand_variables.py": ["blocks of at most 300 variables", "Converged after"],
 }
+
+
+TUTORIALS = sorted((EXAMPLES.parent / "docs" / "tutorials").glob("tutorial_*.py"))
+
+#: Runs a script in its folder and looks for the figure among its variables.
+LOOK = """
+import runpy, sys
+from matplotlib.figure import Figure
+assert any(isinstance(value, Figure) for value in runpy.run_path(sys.argv[1]).values())
+"""
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_every_tutorial_ends_in_a_figure(path):
+    pytest.importorskip("anndata")
+    command = [sys.executable, "-W", "ignore", "-c", LOOK, path.name]
+    environment = os.environ | {"MPLBACKEND": "Agg"}
+    done = subprocess.run(command, cwd=path.parent, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_example_is_known():

@@ -20,6 +20,7 @@ PEERS = (
     "peers.adapters.jgl:JGL",
     "peers.adapters.sklearn:ScikitLearn",
     "peers.adapters.regain:Regain",
+    "peers.adapters.nilearn:Nilearn",
 )
 
 NO_GROUP = "it has no group penalty"
