@@ -1,5 +1,6 @@
 """Networks over time: windows, the estimator on them, what changes and what of it is proved, pictures, command line."""
 
+import re
 from itertools import pairwise
 
 import cvxpy as cp
@@ -210,8 +211,7 @@ def test_the_command_line_tells_where_the_networks_change(tmp_path):
     arguments = ["fit", str(file), "--time", "t", "--windows", "8", "--lambda1", "0.15", "--lambda2", "0.2"]
     found = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "out"), "--no-figures"])
     assert found.exit_code == 0, found.output
-    step = "from 150 – 199 to 200 – 249 1 pairs (1 certified for the optimum)"
-    assert f"Most changes of the estimates: {step}." in found.output
+    assert re.search(r"150 – 199 +200 – 249 +1 +1 ", found.output), "the step that changes, certified"
     steps = pd.read_csv(tmp_path / "out" / "steps.csv")
     assert steps["changed"].tolist() == [0, 0, 0, 1, 0, 0, 0]
     assert jgl.load(tmp_path / "out" / "solution.jgl").parameters["penalty"] == "chain"

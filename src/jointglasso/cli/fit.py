@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from jointglasso._display import table_text
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import CRITERIA, data_options, folder_options, grid_options, score_options, solve_options
@@ -14,7 +14,6 @@ from jointglasso.cli.results import Result, print_differences, significant_diffe
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, bar_options, choose, counting, noting, workers_of
 from jointglasso.cli.summaries import (
-    describe_steps,
     facts_of,
     kinds_of_pairs,
     networks_in_words,
@@ -66,10 +65,11 @@ def fit(session: Session, /, **options: Any) -> int:
             result = _solve(session, data, {**options, "executor": executor})
         with noting(session, lambda: "writing tables, figures and report"):
             write_result(session, folder, result, options)
-    over_time = options["time"] is not None
-    print_result(session, result, target, extra_lines=[describe_steps(result.networks)] if over_time else [])
-    if over_time:
-        session.answer(steps=result.networks.steps().to_dict("records"))
+    print_result(session, result, target)
+    if options["time"] is not None:
+        steps = result.networks.steps()
+        session.say(f"\nChanges of the estimates from each window to the next:\n{table_text(steps, len(steps))}")
+        session.answer(steps=steps.to_dict("records"))
     if options["differences"]:
         print_differences(session, result)
     if result.interrupted:
@@ -77,8 +77,8 @@ def fit(session: Session, /, **options: Any) -> int:
     return OK if result.solution.status else NOT_CONVERGED
 
 
-def print_result(session: Session, result: Result, target: ResultFolder, extra_lines: Sequence[str] = ()) -> None:
-    """Print penalties, edges, stability, `extra_lines`, certificate and the path of the result."""
+def print_result(session: Session, result: Result, target: ResultFolder) -> None:
+    """Print penalties, edges, stability, certificate and the path of the result."""
     solution, selection = result.solution, result.selection
     if selection is not None:
         explained = session.in_options(selection.explain())
@@ -94,10 +94,10 @@ def print_result(session: Session, result: Result, target: ResultFolder, extra_l
     if solution.low_rank is not None:
         session.say(f"Latent variables: {solution.low_rank.describe(solution.class_names)}.")
     if result.stability is not None:
-        session.say(_describe_stability(result))
+        session.say(f"{result.stability}\n")
     if solution.refit is not None and selection is None:
         session.say(solution.refit.describe())
-    for text in filter(None, (significant_differences(result), *extra_lines, session.in_options(str(solution)))):
+    for text in filter(None, (significant_differences(result), session.in_options(str(solution)))):
         session.say(text)
     session.say(f"Written to {target.requested}; open {target.requested / 'report.html'} in a browser.")
     session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
@@ -192,13 +192,3 @@ def _edge_stability(session: Session, data: Data, solution: Any, options: dict[s
             **data.preparation,
             **arguments_of_solve(options, data),
         )
-
-
-def _describe_stability(result: Result) -> str:
-    frequencies = result.networks.edge_stability
-    stable = int((frequencies >= 0.75).sum())
-    n_subsamples = result.stability.n_subsamples if result.stability else 0
-    return (
-        f"Stability: {stable:,} of {len(frequencies):,} edges, counted by class, have a selection frequency of at "
-        f"least 75 % in {n_subsamples} random half-samples (stability selection)."
-    )

@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from jointglasso.cli.input_data import Data
 
 
-#: Maximum number of steps printed.
-STEPS = 5
-
-
 def kinds_of_pairs(networks: JointNetworks) -> dict[str, int]:
     """Number of pairs of variables with an edge, by kind: shared, partly shared, specific."""
     import numpy as np
@@ -56,25 +52,6 @@ def facts_of(solution: Solution) -> dict[str, Any]:
         "largest_block": solution.partition.largest,
         "seconds": solution.timings["total"],
     }
-
-
-def describe_steps(networks: JointNetworks) -> str:
-    """Sentence on the steps in time with the largest changes."""
-    steps = networks.steps()
-    what = "changed" if "changed" in steps else "size"
-    largest = steps[steps[what] > 0].sort_values(what, ascending=False, kind="stable").head(STEPS)
-    if not len(largest):
-        return "Nothing changes from one window to the next."
-    texts = [
-        f"from {row.before} to {row.after} "
-        + (
-            f"{row.changed:,} pairs ({row.certified:,} certified for the optimum)"
-            if what == "changed"
-            else f"{row.size:.2f}"
-        )
-        for row in largest.itertuples()
-    ]
-    return f"Most changes of the estimates: {'; '.join(texts)}."
 
 
 #: Maximum number of variables, by what the standard errors take: one pass, resamples, resamples of polychoric fits.
