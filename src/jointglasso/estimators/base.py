@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -21,10 +21,12 @@ from jointglasso.data.prepare import Preparation, PreparedSamples
 from jointglasso.data.samples import ONE_CLASS, Samples, is_list_of_tables, stacked
 from jointglasso.data.table_checks import labelled, readable_table
 from jointglasso.data.windows import warn_if_dependent
-from jointglasso.engine import SolveOptions
+from jointglasso.engine import SolveOptions, solve_with
 from jointglasso.errors import argument
+from jointglasso.selection.em import prepared
 from jointglasso.selection.grids import grid_for
 from jointglasso.selection.likelihood import mean_log_likelihood
+from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampling import SelectionData
 from jointglasso.selection.result import SelectionResult
 from jointglasso.selection.select_penalty import WEIGHTS, SelectionSettings, select_from
@@ -62,6 +64,40 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
 
     _has_covariates = False
 
+    def fit(self, X: Any, y: Any = None, covariates: Any = None) -> Self:
+        """Estimate the precision matrices, at the penalties of the estimator or at those that the criterion chooses.
+
+        Parameters
+        ----------
+        X : table (n, p)
+            Samples in rows: a NumPy array, a sparse matrix, a pandas, polars or pyarrow table, or an AnnData object.
+        y : sequence of n labels or str, optional
+            Class of each sample, or the name of the column with the labels; one class without it. Every class
+            needs at least two samples.
+        covariates : table with n rows, optional
+            Age, batch and the like, regressed out within each class as in `jointglasso.select`; `location_` holds the
+            means of the classes, and there is no `score`.
+
+        Returns
+        -------
+        Self
+            The estimator itself.
+        """
+        return self._fit_samples(self._read(X, y, covariates))
+
+    def _fit_samples(self, samples: Samples) -> Self:
+        ready = prepared(self._preparation(), samples)
+        parameters = self.get_params(deep=False)
+        lambda1, lambda2 = parameters.get("lambda1"), parameters.get("lambda2")
+        if lambda1 is None or lambda2 is None:
+            solution = self._choose(samples, ready)
+        else:
+            self.selection_: SelectionResult | None = None
+            self.lambda1_, self.lambda2_ = lambda1, lambda2
+            solution = with_refit(ready.source, solve_with(ready.source, lambda1, lambda2, self._solve_options()))
+        self._keep(solution, ready.location, ready.deviation, ready.notes)
+        return self
+
     def _preparation(self) -> Preparation:
         return Preparation(
             self.scale, self.assume_centered, self.association, self.missing, self.constant, self.variables
@@ -75,15 +111,15 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     def _solve_options(self) -> SolveOptions:
         return SolveOptions.of(self._values(SolveOptions))
 
-    def _choose(self, samples: Samples, ready: PreparedSamples) -> SelectionResult:
-        """Choose the penalties by the criterion."""
+    def _choose(self, samples: Samples, ready: PreparedSamples) -> Solution:
+        """Solution at the penalties chosen by the criterion."""
         solve = replace(self._solve_options(), n_jobs=None)
         chosen = {**self._values(SelectionSettings), "grid": self._grid(ready.source), "solve": solve}
         data = SelectionData(ready.source, samples, self._preparation(), ready.notes)
         result = select_from(data, SelectionSettings(**chosen).checked())
-        self.selection_: SelectionResult | None = result
+        self.selection_ = result
         self.lambda1_, self.lambda2_ = result.lambda1, result.lambda2
-        return result
+        return result.solution
 
     def _grid(self, source: CovarianceSource) -> Any:
         """Grid from the parameters; None for a search."""
@@ -119,25 +155,18 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         self, solution: Solution, location: FloatArray, deviation: FloatArray, notes: tuple[str, ...] = ()
     ) -> None:
         """Set the fitted attributes from a solution with its refit."""
-        self.solution_ = solution
-        self.refit_ = solution.refit
-        self.location_ = location
-        self.deviation_ = deviation
-        self.notes_ = notes
-        self.certificate_ = solution.certificate
-        self.partition_ = solution.partition
+        self.solution_, self.refit_ = solution, solution.refit
+        self.certificate_, self.partition_ = solution.certificate, solution.partition
+        self.location_, self.deviation_, self.notes_ = location, deviation, notes
         self.n_iter_ = max(1, solution.n_iter)
+        self.precision_ = self.precision_correlation_ = solution.estimate
+        self.penalized_precision_, factors, low_rank = solution.precision, np.ones_like(deviation), solution.low_rank
         if self.scale == "correlation":
-            self.precision_correlation_ = solution.estimate
-            self.precision_ = _scaled(solution.estimate, 1.0 / deviation)
-            self.penalized_precision_ = _scaled(solution.precision, 1.0 / deviation)
             factors = 1.0 / deviation
+            self.precision_ = _scaled(solution.estimate, factors)
+            self.penalized_precision_ = _scaled(solution.precision, factors)
         else:
-            factors = np.ones_like(deviation)
-            self.precision_ = solution.estimate
             self.precision_correlation_ = _scaled(solution.estimate, deviation)
-            self.penalized_precision_ = solution.precision
-        low_rank = solution.low_rank
         self.low_rank_ = None if low_rank is None else factors[:, :, None] * low_rank.matrices * factors[:, None, :]
 
     @property

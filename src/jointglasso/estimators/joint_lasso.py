@@ -13,7 +13,6 @@ from jointglasso.data.checks import InputError, require_varying
 from jointglasso.data.source import CorrelationOf
 from jointglasso.engine import solve_with
 from jointglasso.estimators.base import JointModel, estimator
-from jointglasso.selection.em import prepared
 from jointglasso.selection.relaxed import with_refit
 
 
@@ -120,31 +119,6 @@ class JointGraphicalLasso(JointModel):
     class_graph: Any = None
     variables: str = "same"
     latent: float | None = None
-
-    def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLasso:
-        """Estimate the precision matrices.
-
-        Parameters
-        ----------
-        X : table (n, p)
-            Samples in rows: a NumPy array, a sparse matrix, a pandas, polars or pyarrow table, or an AnnData object.
-        y : sequence of n labels or str, optional
-            Class of each sample, or the name of the column with the labels; one class without it. Every class
-            needs at least two samples.
-        covariates : table with n rows, optional
-            Age, batch and the like, regressed out within each class as in `jointglasso.select`; `location_` holds the
-            means of the classes, and there is no `score`.
-
-        Returns
-        -------
-        JointGraphicalLasso
-            The estimator itself.
-        """
-        samples = self._read(X, y, covariates)
-        ready = prepared(self._preparation(), samples)
-        solution = solve_with(ready.source, self.lambda1, self.lambda2, self._solve_options())
-        self._keep(with_refit(ready.source, solution), ready.location, ready.deviation, ready.notes)
-        return self
 
     @classmethod
     def from_covariances(
@@ -268,27 +242,3 @@ class JointGraphicalLassoCV(JointModel):
     penalty: str = "group"
     class_graph: Any = None
     variables: str = "same"
-
-    def fit(self, X: Any, y: Any = None, covariates: Any = None) -> JointGraphicalLassoCV:
-        """Choose the penalties and estimate the precision matrices there.
-
-        Parameters
-        ----------
-        X : table (n, p)
-            Samples in rows: a NumPy array, a sparse matrix, a pandas, polars or pyarrow table, or an AnnData object.
-        y : sequence of n labels or str, optional
-            Class of each sample, or the name of the column with the labels; one class without it.
-        covariates : table with n rows, optional
-            Age, batch and the like, regressed out within each class as in `jointglasso.select`; `location_` holds the
-            means of the classes, and there is no `score`.
-
-        Returns
-        -------
-        JointGraphicalLassoCV
-            The estimator itself.
-        """
-        samples = self._read(X, y, covariates)
-        ready = prepared(self._preparation(), samples)
-        chosen = self._choose(samples, ready)
-        self._keep(chosen.solution, ready.location, ready.deviation, ready.notes)
-        return self

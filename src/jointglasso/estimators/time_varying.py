@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from jointglasso.data.checks import InputError, check_choice
 from jointglasso.data.samples import Samples
 from jointglasso.data.table_checks import labelled
-from jointglasso.data.windows import TimeWindows, read_times, time_windows, warn_of_trends
-from jointglasso.engine import solve_with
+from jointglasso.data.windows import read_times, time_windows, warn_of_trends
 from jointglasso.estimators.base import JointModel, estimator
-from jointglasso.selection.em import prepared
-from jointglasso.selection.relaxed import with_refit
 
 
 @estimator
@@ -98,7 +95,7 @@ class TimeVaryingGraphicalLasso(JointModel):
     grid: ClassVar[None] = None
     variables: ClassVar[str] = "same"
 
-    def fit(self, X: Any, y: Any = None) -> TimeVaryingGraphicalLasso:
+    def fit(self, X: Any, y: Any = None) -> Self:  # type: ignore[override]
         """Estimate the precision matrix of each window.
 
         Parameters
@@ -110,7 +107,7 @@ class TimeVaryingGraphicalLasso(JointModel):
 
         Returns
         -------
-        TimeVaryingGraphicalLasso
+        Self
             The estimator itself.
         """
         check_choice("penalty", self.penalty, ("chain", "laplacian"))
@@ -129,22 +126,10 @@ class TimeVaryingGraphicalLasso(JointModel):
             sample_fraction=windows.sample_fraction,
         )
         self.classes_ = np.array(windows.names)
-        self._fit_windows(samples, windows)
-        return self
-
-    def _fit_windows(self, samples: Samples, windows: TimeWindows) -> None:
-        ready = prepared(self._preparation(), samples)
-        self.selection_ = None
-        if self.lambda1 is None or self.lambda2 is None:
-            solution = self._choose(samples, ready).solution
-        else:
-            self.lambda1_, self.lambda2_ = self.lambda1, self.lambda2
-            solution = solve_with(ready.source, self.lambda1, self.lambda2, self._solve_options())
-            solution = with_refit(ready.source, solution)
-        self._keep(solution, ready.location, ready.deviation, ready.notes)
         self.windows_ = pd.DataFrame(
             {"name": windows.names, "first": windows.first, "last": windows.last, "samples": samples.sizes}
         )
+        return self._fit_samples(samples)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood per sample under the first window that ends at or after its time stamp."""

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from jointglasso._optional import is_from, require
 from jointglasso._typing import IntArray
@@ -35,48 +36,30 @@ def find_communities(networks: JointNetworks, resolution: float = 1.0) -> IntArr
     """Community of each variable, 1 for the biggest, 0 for variables without an edge."""
     if not resolution > 0:
         raise InputError(f"resolution must be positive, not {resolution!r}.", "resolution")
-    weights = union_weights(networks.precision).tocoo()
-    upper = weights.row < weights.col
-    first, second, weight = weights.row[upper], weights.col[upper], weights.data[upper]
-    label = np.full(networks.n_variables, -1)
-    if len(first):
-        detect = _leiden if find_spec("igraph") is not None else _louvain
-        label[:] = detect(networks.n_variables, first, second, weight, resolution)
-    joined = networks.degree_table.sum(axis=1) > 0
+    label, joined = _leiden(networks, resolution), networks.degree_table.sum(axis=1) > 0
     numbers, counts = np.unique(label[joined], return_counts=True)
     rank = {number: place for place, number in enumerate(numbers[np.argsort(-counts, kind="stable")].tolist(), start=1)}
     return np.array([rank.get(number, 0) for number in np.where(joined, label, -1).tolist()])
 
 
-def _leiden(n: int, first: IntArray, second: IntArray, weight: Any, resolution: float) -> list[int]:
+def _leiden(networks: JointNetworks, resolution: float) -> IntArray:
+    """Community of each variable by the Leiden method, in any order."""
     igraph = require("igraph", "networks")
-    graph = igraph.Graph(n=n, edges=np.column_stack([first, second]).tolist())
+    weights = sparse.triu(union_weights(networks.precision), 1).tocoo()
+    graph = igraph.Graph(n=networks.n_variables, edges=np.column_stack(weights.coords).tolist())
     igraph.set_random_number_generator(random.Random(0))
     try:
-        options = {"weights": weight.tolist(), "resolution": resolution, "n_iterations": -1}
-        membership: list[int] = graph.community_leiden("modularity", **options).membership
+        options = {"weights": weights.data.tolist(), "resolution": resolution, "n_iterations": -1}
+        return np.array(graph.community_leiden("modularity", **options).membership, dtype=np.int64)
     finally:
         igraph.set_random_number_generator(random)
-    return membership
-
-
-def _louvain(n: int, first: IntArray, second: IntArray, weight: Any, resolution: float) -> list[int]:
-    networkx = require("networkx", "networks")
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(n))
-    graph.add_weighted_edges_from(zip(first.tolist(), second.tolist(), weight.tolist(), strict=True))
-    label = [0] * n
-    for number, members in enumerate(networkx.community.louvain_communities(graph, resolution=resolution, seed=0)):
-        for variable in members:
-            label[variable] = number
-    return label
 
 
 def node_groups(networks: JointNetworks, groups: Any) -> VariableGroups | None:
     """Groups as a user specifies them.
 
     `groups` maps names of variables to groups, or is a sequence with the group of every variable, "communities",
-    "none" or None for no groups, or "auto" for communities where a package that finds them is installed.
+    "none" or None for no groups, or "auto" for communities where igraph is installed.
     """
     if groups is None or (isinstance(groups, str) and groups == "none"):
         return None
@@ -87,7 +70,7 @@ def node_groups(networks: JointNetworks, groups: Any) -> VariableGroups | None:
                 "every variable, 'communities' or 'none'.",
                 "groups",
             )
-        if groups == "auto" and all(find_spec(package) is None for package in ("igraph", "networkx")):
+        if groups == "auto" and find_spec("igraph") is None:
             return None
         return _communities(networks)
     return _named(networks, groups)

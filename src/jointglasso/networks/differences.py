@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, InputTypeError
+from jointglasso.networks.clusters import compared_pairs
 from jointglasso.networks.edge_list import as_objects
 
 if TYPE_CHECKING:
@@ -77,34 +78,36 @@ def differences(
       variable1 variable2  difference change
     0         a         b         0.3   size
     """
+    return difference_table(networks, class_pairs(networks, class1, class2), tested).drop(columns="pair")
+
+
+def difference_table(networks: JointNetworks, comparisons: list[tuple[int, int]], tested: Any) -> pd.DataFrame:
+    """`differences` of the compared classes, with the number of each pair in the edge list as the column `pair`."""
     edges, values = networks.edge_list, values_by_class(networks)
     names, classes = as_objects(networks.variable_names), as_objects(networks.class_names)
-    first, second = names[edges.first[edges.starts]], names[edges.second[edges.starts]]
     parts = []
-    for one, two in class_pairs(networks, class1, class2):
-        differs = np.flatnonzero(np.abs(values[:, one] - values[:, two]) > 0)  # not where a class lacks the pair: NaN
-        first_value, second_value = values[differs, one], values[differs, two]
-        change = np.select([second_value == 0, first_value == 0, first_value * second_value < 0], [1, 2, 3], default=0)
+    for one, two in comparisons:
+        pair = np.flatnonzero(np.abs(values[:, one] - values[:, two]) > 0)  # not where a class lacks the pair: NaN
+        first, second = values[pair, one], values[pair, two]
+        change = np.select([second == 0, first == 0, first * second < 0], [1, 2, 3], default=0)
         columns = {
-            "class1": np.repeat(classes[[one]], len(differs)),
-            "class2": np.repeat(classes[[two]], len(differs)),
-            "variable1": first[differs],
-            "variable2": second[differs],
-            "partial_correlation1": first_value,
-            "partial_correlation2": second_value,
-            "difference": first_value - second_value,
+            "pair": pair,
+            "class1": np.repeat(classes[[one]], len(pair)),
+            "class2": np.repeat(classes[[two]], len(pair)),
+            "variable1": names[edges.first[edges.starts[pair]]],
+            "variable2": names[edges.second[edges.starts[pair]]],
+            "partial_correlation1": first,
+            "partial_correlation2": second,
+            "difference": first - second,
             "change": as_objects(CHANGES)[change],
         }
         parts.append(pd.DataFrame(columns))
-    table = pd.concat(parts, ignore_index=True)
-    table["tested"] = False
-    by = -table["difference"].abs()
-    if tested is not None:
-        keys = ["class1", "class2", "variable1", "variable2"]
-        table = table.merge(_tests(tested, networks), how="left", on=keys)
-        table["tested"] = table["p_value"].notna()
-        by = table["p_value"].fillna(np.inf)
-    return table.iloc[np.argsort(by.to_numpy(), kind="stable")].reset_index(drop=True)
+    table = pd.concat(parts, ignore_index=True).assign(tested=False)
+    if tested is None:
+        return table.sort_values("difference", key=lambda values: -values.abs(), kind="stable", ignore_index=True)
+    table = table.merge(_tests(tested, networks), how="left", on=["class1", "class2", "variable1", "variable2"])
+    table["tested"] = table["p_value"].notna()
+    return table.sort_values("p_value", kind="stable", ignore_index=True)
 
 
 def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
@@ -154,23 +157,16 @@ def steps(networks: JointNetworks) -> pd.DataFrame:
     """
     if networks.n_classes < 2:
         raise InputError("Steps lead from one class to the next, and there is one.", "networks")
-    values, names = values_by_class(networks), as_objects(networks.class_names)
-    edges, edge_clusters = networks.edge_list, networks.edge_clusters
-    rows = []
-    for k in range(networks.n_classes - 1):
+    values = values_by_class(networks)
+    compared = None if networks.edge_clusters is None else compared_pairs(networks)
+    rows: list[dict[str, Any]] = []
+    for k, (before, after) in enumerate(pairwise(networks.class_names)):
         one, two = values[:, k], values[:, k + 1]
-        appeared, vanished = (one == 0) & (two != 0) & ~np.isnan(two), (one != 0) & (two == 0) & ~np.isnan(one)
-        differ = np.abs(one - two) > 0
-        certified = np.zeros(len(differ), dtype=bool)
-        if edge_clusters is not None:  # values equal on the penalised scale may differ as partial correlations
-            compared = edge_clusters.lookup(edges.first[edges.starts], edges.second[edges.starts])
-            both_present = ~np.isnan(one) & ~np.isnan(two)
-            differ = (compared.clusters[:, k] != compared.clusters[:, k + 1]) & both_present & ((one != 0) | (two != 0))
-            certified = differ & compared.differ_for_certain(k, k + 1)
-        rows.append((differ.sum(), certified.sum(), appeared.sum(), vanished.sum(), np.nansum(np.abs(one - two))))
-    table = np.array(rows, dtype=float)
-    columns: dict[str, object] = {"before": names[:-1], "after": names[1:]}
-    if networks.edge_clusters is not None:
-        columns |= {"changed": table[:, 0].astype(int), "certified": table[:, 1].astype(int)}
-    columns |= {"appeared": table[:, 2].astype(int), "vanished": table[:, 3].astype(int), "size": table[:, 4]}
-    return pd.DataFrame(columns)
+        in_both = ~np.isnan(one) & ~np.isnan(two)
+        rows.append({"before": before, "after": after})
+        if compared is not None:  # values equal on the penalised scale may differ as partial correlations
+            differ = (compared.clusters[:, k] != compared.clusters[:, k + 1]) & in_both & ((one != 0) | (two != 0))
+            rows[-1] |= {"changed": differ.sum(), "certified": (differ & compared.differ_for_certain(k, k + 1)).sum()}
+        appeared, vanished = in_both & (one == 0) & (two != 0), in_both & (one != 0) & (two == 0)
+        rows[-1] |= {"appeared": appeared.sum(), "vanished": vanished.sum(), "size": np.nansum(np.abs(one - two))}
+    return pd.DataFrame(rows)

@@ -160,11 +160,6 @@ def as_objects(strings: tuple[str, ...]) -> Any:
     return out
 
 
-def restricted(matrix: Any, keep: IntArray) -> Any:
-    """Submatrix of the rows and columns `keep`."""
-    return matrix.tocsc()[:, keep][keep, :]
-
-
 def each(matrices: list[Any] | None, keep: IntArray) -> list[Any] | None:
-    """`restricted` of several matrices, or None."""
-    return None if matrices is None else [restricted(matrix, keep) for matrix in matrices]
+    """Submatrices of the rows and columns `keep`, or None."""
+    return None if matrices is None else [matrix.tocsc()[:, keep][keep, :] for matrix in matrices]

@@ -17,7 +17,7 @@ from jointglasso.data.checks import InputError, InputTypeError, check_count
 from jointglasso.data.naming import distinct_class_names, names_of_all
 from jointglasso.networks import clusters, differences as changes, export as files, tables
 from jointglasso.networks.communities import find_communities
-from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, restricted
+from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup
 from jointglasso.solution import EdgeClusters, Solution
 
 #: Errors of this module are about one argument.
@@ -338,7 +338,7 @@ class JointNetworks:
         Notes
         -----
         Modularity of the graph weighted by sums of |partial correlation| over the classes, maximised by the Leiden
-        method where igraph is installed, else by the Louvain method of networkx; the result is deterministic.
+        method of igraph; the result is deterministic.
         """
         index = pd.Index(self.variable_names, name="variable", dtype=object)
         return pd.Series(find_communities(self, resolution), index=index, name="community")
@@ -350,7 +350,7 @@ class JointNetworks:
         """
         keep = self.positions(variables)
         return JointNetworks(
-            [restricted(Theta, keep) for Theta in self._precision],
+            each(self._precision, keep) or [],
             self.class_names,
             [self.variable_names[i] for i in keep],
             certified=each(self._certified, keep),

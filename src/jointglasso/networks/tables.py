@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,13 +59,16 @@ def edges(networks: JointNetworks) -> pd.DataFrame:
 _MAX_DENSE = 5000
 
 
+def _by_variable(networks: JointNetworks, values: Any) -> pd.DataFrame:
+    """Table of values (p, K), one row per variable, one column per class."""
+    index = pd.Index(networks.variable_names, name="variable", dtype=object)
+    return pd.DataFrame(values, index=index, columns=list(networks.class_names))
+
+
 def degrees(networks: JointNetworks) -> pd.DataFrame:
     """Degrees of the variables: one row per variable, one column per class."""
-    index = pd.Index(networks.variable_names, name="variable", dtype=object)
-    table = pd.DataFrame(networks.degree_table, index=index, columns=list(networks.class_names))
-    if networks.absent is None:
-        return table
-    return table.astype("Int64").mask(networks.absent.T)
+    table = _by_variable(networks, networks.degree_table)
+    return table if networks.absent is None else table.astype("Int64").mask(networks.absent.T)
 
 
 def predictability(networks: JointNetworks) -> pd.DataFrame:
@@ -75,9 +77,7 @@ def predictability(networks: JointNetworks) -> pd.DataFrame:
     Sigma is the inverse of the matrix whose edges are shown, so that a variable without edges has 0. One row per
     variable, one column per class; missing where a matrix is not positive definite.
     """
-    index = pd.Index(networks.variable_names, name="variable", dtype=object)
-    columns = np.column_stack([explained_variance(Theta) for Theta in networks.precision])
-    table = pd.DataFrame(columns, index=index, columns=list(networks.class_names))
+    table = _by_variable(networks, np.column_stack([explained_variance(Theta) for Theta in networks.precision]))
     return table if networks.absent is None else table.mask(networks.absent.T)
 
 
@@ -134,13 +134,11 @@ def partial_correlations(networks: JointNetworks, class_name: str | None = None)
     b  0.4  1.0
     """
     require_dense("A table of partial correlations", networks.n_variables)
-    names = networks.class_names if class_name is None else [str(class_name)]
-    frames = {}
-    for name in names:
-        rows = np.flatnonzero(networks.edge_list.class_index == networks.class_index(name))
-        edges, values = networks.edge_list, np.eye(networks.n_variables)
-        values[edges.first[rows], edges.second[rows]] = edges.partial_correlation[rows]
-        values[edges.second[rows], edges.first[rows]] = edges.partial_correlation[rows]
+    edges, frames = networks.edge_list, {}
+    for name in networks.class_names if class_name is None else [str(class_name)]:
+        rows, values = edges.class_index == networks.class_index(name), np.eye(networks.n_variables)
+        first, second = edges.first[rows], edges.second[rows]
+        values[first, second] = values[second, first] = edges.partial_correlation[rows]
         if networks.absent is not None:
             lacks = networks.absent[networks.class_index(name)]
             values[lacks] = values[:, lacks] = np.nan
@@ -155,9 +153,7 @@ def summary_rows(networks: JointNetworks) -> tuple[tuple[str, ...], list[tuple[s
     rows: list[tuple[str, ...]] = []
     for k, name in enumerate(networks.class_names):
         in_class = np.flatnonzero(edges.class_index == k)
-        only = (
-            int((edges.classes_of_pair[edges.pair[in_class]] == 1).sum()) if networks.n_classes > 1 else len(in_class)
-        )
+        only = int((edges.classes_of_pair[edges.pair[in_class]] == 1).sum())
         strongest = "–"
         if len(in_class):
             top = in_class[np.abs(edges.partial_correlation[in_class]).argmax()]
@@ -236,9 +232,7 @@ def compare(networks: JointNetworks) -> pd.DataFrame:
     """
     common, flips, size = overlaps(networks)
     index = _jaccard(common, size)
-    pairs = list(combinations(range(networks.n_classes), 2))
-    one = np.array([pair[0] for pair in pairs], dtype=np.int64)
-    two = np.array([pair[1] for pair in pairs], dtype=np.int64)
+    one, two = np.triu_indices(networks.n_classes, 1)
     names = as_objects(networks.class_names)
     return pd.DataFrame(
         {

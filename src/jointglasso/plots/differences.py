@@ -13,7 +13,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.inference.result import check_rate
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.differences import class_pairs, values_by_class
+from jointglasso.networks.differences import class_pairs, difference_table, values_by_class
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots import canvas
 from jointglasso.plots.node_labels import Scene, place_labels
@@ -90,15 +90,10 @@ def plot_differences(
 def _tests_of_pairs(networks: JointNetworks, one: int, two: int, tested: Any) -> tuple[FloatArray, FloatArray]:
     """P- and q-values of all pairs of the networks; 1 where there is no test."""
     p, q = np.ones(networks.edge_list.n_pairs), np.ones(networks.edge_list.n_pairs)
-    if tested is None:
-        return p, q
-    table = networks.differences(networks.class_names[one], networks.class_names[two], tested=tested)
-    edges, n = networks.edge_list, networks.n_variables
-    keys = edges.first[edges.starts] * n + edges.second[edges.starts]
-    first, second = (np.array([networks.position(v) for v in table[f"variable{end}"]], dtype=int) for end in (1, 2))
-    index = np.searchsorted(keys, np.minimum(first, second) * n + np.maximum(first, second))
-    p[index] = table["p_value"].fillna(1.0)
-    q[index] = table["q_value" if "q_value" in table else "p_value"].fillna(1.0)
+    if tested is not None:
+        table = difference_table(networks, [(one, two)], tested)
+        p[table["pair"]] = table["p_value"].fillna(1.0)
+        q[table["pair"]] = table["q_value" if "q_value" in table else "p_value"].fillna(1.0)
     return p, q
 
 

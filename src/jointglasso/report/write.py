@@ -78,7 +78,7 @@ def write_report(
         Result of `jointglasso.bootstrap_network`: centralities with intervals.
     groups : mapping, sequence, "communities", "none" or "auto"
         Groups of the variables, shown in colour: a mapping from variables to groups, a sequence with the group of each
-        variable, or communities found in the networks, by default wherever igraph or networkx is installed.
+        variable, or communities found in the networks, by default wherever igraph is installed.
     texts : mapping, optional
         Description of a variable, by its name, such as the wording of a questionnaire item.
     title : str, optional
