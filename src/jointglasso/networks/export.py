@@ -93,32 +93,25 @@ def edge_rows(edges: pd.DataFrame) -> list[tuple[int, int, dict[str, Any]]]:
     return [(row.pop("position1"), row.pop("position2"), row) for row in edges.to_dict("records")]
 
 
-def graphs(networks: JointNetworks, class_name: str | None, multigraph: bool, make: Callable[..., Any]) -> Any:
-    """One multigraph of all classes, a dict with a graph per class, or the graph of one class, created by `make`."""
-    if multigraph:
-        return make(*graph_tables(networks, class_name), None)
+def graphs(networks: JointNetworks, class_name: str | None, make: Callable[..., Any]) -> Any:
+    """A dict with a graph per class, or the graph of one class, created by `make`."""
     names = networks.class_names if class_name is None else [class_name]
     graphs = {name: make(*graph_tables(networks, name), name) for name in names}
     return graphs if class_name is None else graphs[class_name]
 
 
-def as_networkx(nodes: pd.DataFrame, edges: pd.DataFrame, class_name: str | None) -> Any:
-    """Graph of networkx of one class, or multigraph of all classes."""
-    networkx = require("networkx", "networks")
-    graph = networkx.MultiGraph() if class_name is None else networkx.Graph(**{"class": class_name})
+def as_networkx(nodes: pd.DataFrame, edges: pd.DataFrame, class_name: str) -> Any:
+    """Graph of networkx of one class."""
+    graph = require("networkx", "networks").Graph(**{"class": class_name})
     keys = nodes["name"] if nodes["name"].is_unique else nodes.index
-    attributes = nodes.assign(position=nodes.index).to_dict("records")
-    graph.add_nodes_from(zip(keys, attributes, strict=True))
-    for first, second, values in edge_rows(edges):
-        key = {"key": values["class"]} if class_name is None else {}
-        graph.add_edge(keys[first], keys[second], **key, **values)
+    graph.add_nodes_from(zip(keys, nodes.assign(position=nodes.index).to_dict("records"), strict=True))
+    graph.add_edges_from((keys[first], keys[second], values) for first, second, values in edge_rows(edges))
     return graph
 
 
-def as_igraph(nodes: pd.DataFrame, edges: pd.DataFrame, class_name: str | None) -> Any:
-    """Graph of igraph."""
-    igraph = require("igraph", "networks")
-    return igraph.Graph.DataFrame(edges, directed=False, vertices=nodes, use_vids=True)
+def as_igraph(nodes: pd.DataFrame, edges: pd.DataFrame, class_name: str) -> Any:
+    """Graph of igraph of one class."""
+    return require("igraph", "networks").Graph.DataFrame(edges, directed=False, vertices=nodes, use_vids=True)
 
 
 def export(

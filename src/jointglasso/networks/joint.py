@@ -300,7 +300,6 @@ class JointNetworks:
     differences = changes.differences
     edges = tables.edges
     export = files.export
-    jaccard = tables.jaccard
     neighbours = tables.neighbours
     partial_correlations = tables.partial_correlations
     patterns = clusters.patterns
@@ -380,7 +379,7 @@ class JointNetworks:
         edges = self.edge_list
         return self.edges()[edges.sign_differs[edges.pair]].reset_index(drop=True)
 
-    def to_networkx(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
+    def to_networkx(self, class_name: str | None = None) -> Any:
         """Convert to networkx graphs.
 
         Nodes are the names of the variables, or their indices where names are duplicated; `name` and `position` are
@@ -391,23 +390,21 @@ class JointNetworks:
         ----------
         class_name : str, optional
             Return the graph of this class only.
-        multigraph : bool, default False
-            Return one MultiGraph of all classes, with the class as key of each edge.
 
         Returns
         -------
-        dict of networkx.Graph by class, networkx.Graph when `class_name` is given, or networkx.MultiGraph
+        dict of networkx.Graph by class, or one networkx.Graph
         """
-        return files.graphs(self, class_name, multigraph, files.as_networkx)
+        return files.graphs(self, class_name, files.as_networkx)
 
-    def to_igraph(self, class_name: str | None = None, *, multigraph: bool = False) -> Any:
+    def to_igraph(self, class_name: str | None = None) -> Any:
         """Convert to igraph graphs, with the parameters and edge attributes of `to_networkx`, vertices by index.
 
         Returns
         -------
         dict of igraph.Graph by class, or one igraph.Graph
         """
-        return files.graphs(self, class_name, multigraph, files.as_igraph)
+        return files.graphs(self, class_name, files.as_igraph)
 
     __str__ = tables.summary
 

@@ -213,11 +213,6 @@ def overlaps(networks: JointNetworks) -> tuple[IntArray, IntArray, IntArray]:
     return common, flips, np.rint(joined.T @ edges.has_pair).astype(np.int64)
 
 
-def _jaccard(common: IntArray, size: IntArray) -> FloatArray:
-    union = size + size.T - common
-    return np.divide(common, union, out=np.full(common.shape, np.nan), where=union > 0)
-
-
 def compare(networks: JointNetworks) -> pd.DataFrame:
     """Compare all pairs of classes.
 
@@ -231,7 +226,8 @@ def compare(networks: JointNetworks) -> pd.DataFrame:
         (`different`), and of the certified ones among these (`same_certified`, `different_certified`).
     """
     common, flips, size = overlaps(networks)
-    index = _jaccard(common, size)
+    union = size + size.T - common
+    index = np.divide(common, union, out=np.full(common.shape, np.nan), where=union > 0)
     one, two = np.triu_indices(networks.n_classes, 1)
     names = as_objects(networks.class_names)
     return pd.DataFrame(
@@ -246,13 +242,6 @@ def compare(networks: JointNetworks) -> pd.DataFrame:
             **same_counts(networks, one, two),
         }
     )
-
-
-def jaccard(networks: JointNetworks) -> pd.DataFrame:
-    """Jaccard index of the edge sets of all pairs of classes, as a symmetric table."""
-    names = list(networks.class_names)
-    common, _, size = overlaps(networks)
-    return pd.DataFrame(_jaccard(common, size), index=names, columns=names)
 
 
 def centrality(networks: JointNetworks, groups: Any = None) -> pd.DataFrame:

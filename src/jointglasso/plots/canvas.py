@@ -114,7 +114,8 @@ def colour_bar(figure: Figure, image: Any, axes: Any, label: str, size: float = 
 
 
 def say(axes: Any, text: str) -> None:
-    """Centred text in a panel without data."""
+    """Centred text in a panel without data or ticks."""
+    axes.set(xticks=[], yticks=[])
     axes.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=axes.transAxes)
 
 

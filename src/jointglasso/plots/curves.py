@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.differences import values_by_class
+from jointglasso.networks.edge_list import upper_entries
 from jointglasso.plots import canvas
 from jointglasso.solution import Solution
 
@@ -171,28 +171,20 @@ def plot_path(
 
 
 def _draw_values(ax: Any, solutions: Sequence[Solution], lambda1: Any, k: int, top: int) -> None:
-    tables = [_values(solution, k) for solution in solutions]
-    pairs = sorted({pair for table in tables for pair in table}, key=lambda pair: -abs(tables[-1].get(pair, 0.0)))
-    names = solutions[0].variable_names
-    # Grey lines first, at most 400 of them.
-    for rank in [*range(min(len(pairs), 400) - 1, top - 1, -1), *range(min(top, len(pairs)) - 1, -1, -1)]:
-        values = np.array([table.get(pairs[rank], 0.0) for table in tables])
-        coloured = rank < top
-        colour, label = canvas.PALE, None
-        if coloured:
-            colour = canvas.class_style(rank, top)["color"]
-            label = canvas.plain(f"{names[pairs[rank][0]]} – {names[pairs[rank][1]]}")
-        ax.plot(lambda1, values, color=colour, linewidth=1.4 if coloured else 0.5, label=label, zorder=2 + coloured)
+    names, entries = solutions[0].variable_names, [upper_entries(solution.precision[k]) for solution in solutions]
+    keys = [rows * len(names) + columns for rows, columns, _, _ in entries]
+    pairs = np.unique(np.concatenate(keys))
+    values = np.zeros((len(solutions), len(pairs)))
+    for n, (own, (_, _, _, partial)) in enumerate(zip(keys, entries, strict=True)):
+        values[n, np.searchsorted(pairs, own)] = partial
+    order = np.argsort(-np.abs(values[-1]), kind="stable")[:400].tolist()
+    for pair in order[: top - 1 : -1]:
+        ax.plot(lambda1, values[:, pair], color=canvas.PALE, linewidth=0.5, zorder=2)
+    for rank, pair in reversed([*enumerate(order[:top])]):
+        label = canvas.plain(f"{names[pairs[pair] // len(names)]} – {names[pairs[pair] % len(names)]}")
+        colour = canvas.class_style(rank, top)["color"]
+        ax.plot(lambda1, values[:, pair], color=colour, linewidth=1.4, label=label, zorder=3)
     ax.axhline(0.0, color=canvas.PALE, linewidth=0.8)
     handles, labels = ax.get_legend_handles_labels()
     if handles:
         ax.legend(handles[::-1], labels[::-1], frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
-
-
-def _values(solution: Solution, k: int) -> dict[tuple[int, int], float]:
-    """Non-zero partial correlations of class `k` by pair (i, j)."""
-    networks = JointNetworks(solution.precision, solution.class_names, solution.variable_names)
-    edges = networks.edge_list
-    value = values_by_class(networks)[:, k]
-    first, second = edges.first[edges.starts], edges.second[edges.starts]
-    return {(int(i), int(j)): float(v) for i, j, v in zip(first, second, value, strict=True) if v}

@@ -59,7 +59,6 @@ def _draw_hubs(ax: Any, networks: JointNetworks, hubs: Any) -> None:
     canvas.tidy(ax)
     if len(hubs) == 0:
         canvas.say(ax, "no edges")
-        ax.set(xticks=[], yticks=[])
         return
     height = np.arange(len(hubs))[::-1]
     degree = networks.degree_table[hubs]

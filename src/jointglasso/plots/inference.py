@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,6 @@ def plot_intervals(
     ax = figure.subplots()
     if len(pairs) == 0:
         canvas.say(ax, f"no edge at a false discovery rate of {fdr:g}")
-        ax.set(xticks=[], yticks=[])
         return canvas.finish(figure, path)
     ends = result.estimates.rows[pairs], result.estimates.columns[pairs]
     names = [f"{result.variable_names[i]} \u2013 {result.variable_names[j]}" for i, j in zip(*ends, strict=True)]
@@ -84,9 +84,8 @@ def plot_volcano(result: Inference, *, fdr: float = 0.1, n_named: int = 8, path:
     >>> figure = jgl.plots.plot_volcano(jgl.infer(X, y))
     """
     table = result.differences()
-    comparisons = [(a, b) for n, a in enumerate(result.class_names) for b in result.class_names[n + 1 :]]
-    figure, axes = canvas.panels(len(comparisons), 5.6, 3.8)
-    for ax, (a, b) in zip(axes, comparisons, strict=True):
+    figure, axes = canvas.panels(result.n_classes * (result.n_classes - 1) // 2, 5.6, 3.8)
+    for ax, (a, b) in zip(axes, combinations(result.class_names, 2), strict=True):
         comparison = table[(table.class1 == a) & (table.class2 == b)]
         height = -np.log10(np.maximum(comparison.p_value.to_numpy(), 1e-300))
         significant = (comparison.q_value <= fdr).to_numpy()
@@ -101,8 +100,8 @@ def plot_volcano(result: Inference, *, fdr: float = 0.1, n_named: int = 8, path:
         ax.set_title(f"{int(significant.sum())} at FDR {fdr:g}", fontsize=9, color=canvas.INK)
         ax.set_ylim(bottom=0.0)
         _name_points(ax, comparison[significant].head(n_named), height[significant][:n_named])
-        ax.xaxis.label.set(fontsize=9)
-        ax.yaxis.label.set(fontsize=9)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.label.set(fontsize=9)
         canvas.tidy(ax)
     return canvas.finish(figure, path)
 

@@ -116,7 +116,6 @@ def plot_edge_clusters(networks: JointNetworks, *, top: int = 12, path: canvas.S
     left_ax, right_ax = figure.subplots(1, 2, width_ratios=(width, 4.2), sharey=True)
     if len(shown) == 0:
         canvas.say(left_ax, "no edges")
-        left_ax.set(xticks=[], yticks=[])
         right_ax.set_visible(False)
         return canvas.finish(figure, path)
     _draw_patterns(left_ax, networks, shown)

@@ -49,6 +49,10 @@ SAME_STYLES = (
 )
 
 
+#: Colours and dashes of positive and negative edges.
+_SIGNS, _DASHES = (canvas.BLUE, canvas.VERMILION), ("solid", (0, (2.2, 1.4)))
+
+
 def widest_line(part: JointNetworks) -> float:
     """Line width in points of the strongest edge, smaller for many edges."""
     return float(np.clip(3.4 * (60.0 / max(60, *part.n_edges)) ** 0.35, 0.7, 3.4))
@@ -81,24 +85,14 @@ def draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, colour:
             ax.add_collection(
                 LineCollection(
                     list(lines),
-                    colors=_colour(style, negative, colour),
+                    colors=_SIGNS[negative] if colour == "sign" else style.colour,
                     linewidths=widest * (1.0 if colour == "sign" else style.strength) * (0.25 + 0.75 * strength[mask]),
-                    linestyles=_dashes(negative),
+                    linestyles=_DASHES[negative],
                     alpha=opacity * (0.25 + 0.7 * strength[mask]),
                     zorder=1 + 0.1 * style.group,
                 ),
                 autolim=False,
             )
-
-
-def _colour(style: EdgeStyle, negative: bool, colour: str) -> str:
-    if colour != "sign":
-        return style.colour
-    return canvas.VERMILION if negative else canvas.BLUE
-
-
-def _dashes(negative: bool) -> Any:
-    return (0, (2.2, 1.4)) if negative else "solid"
 
 
 def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: VariableGroups | None) -> None:
@@ -113,8 +107,8 @@ def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: Variab
                 handles.append(Line2D([], [], color=style.colour, linewidth=2.0 * style.strength, label=style.label))
     for negative, label in ((False, "positive partial correlation"), (True, "negative")):
         if ((edges.partial_correlation < 0) == negative).any():
-            ink = canvas.INK if colour != "sign" else _colour(STYLES[0], negative, colour)
-            handles.append(Line2D([], [], color=ink, linestyle=_dashes(negative), linewidth=1.5, label=label))
+            ink = _SIGNS[negative] if colour == "sign" else canvas.INK
+            handles.append(Line2D([], [], color=ink, linestyle=_DASHES[negative], linewidth=1.5, label=label))
     if handles:
         handles.append(Line2D([], [], linestyle="none", label="thicker: stronger"))
         height = 0.02 if groups is None else 0.245

@@ -26,12 +26,6 @@ MAX_CHARTS, MAX_MATRIX = 6, 40
 RATE = 0.1
 
 
-def significance_badge(networks: JointNetworks, fdr: float) -> dict[str, Any]:
-    """One line on the edges shown: significant (statistics), not certified (optimisation)."""
-    text = f"{sum(networks.n_edges):,} edges significant at a false discovery rate of {fdr:g}"
-    return {"good": True, "text": text, "section": "inference"}
-
-
 def significance_facts(result: Inference, networks: JointNetworks, fdr: float) -> Card:
     """Section on the parameters of the tests."""
     counts = zip(result.class_names, networks.n_edges, strict=True)

@@ -15,14 +15,7 @@ from jointglasso.networks.communities import node_groups
 from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.joint import check_edge_matrices
 from jointglasso.networks.layout import common_layout
-from jointglasso.report.inference_cards import (
-    RATE,
-    bootstrap_cards,
-    inference_cards,
-    pair_tests,
-    significance_badge,
-    significance_facts,
-)
+from jointglasso.report.inference_cards import RATE, bootstrap_cards, inference_cards, pair_tests, significance_facts
 from jointglasso.report.wording import (
     Card,
     certificate_facts,
@@ -75,11 +68,10 @@ def make_payload(
         )
     tested = inference_cards(inference, fdr or RATE)
     if inference is not None and fdr is not None:
-        of_networks, badge, certified = (
-            significance_facts(inference, networks, fdr),
-            significance_badge(networks, fdr),
-            None,
-        )
+        of_networks, certified = significance_facts(inference, networks, fdr), None
+        # Significant is a word of statistics, certified one of optimisation.
+        text = f"{sum(networks.n_edges):,} edges significant at a false discovery rate of {fdr:g}"
+        badge: dict[str, Any] = {"good": True, "text": text, "section": "inference"}
     else:
         of_networks = parameter_facts(solution, parameters, selection, networks.n_edges)
         badge, certified = verdict(solution), _certified(networks, solution)
@@ -94,12 +86,11 @@ def make_payload(
         note_facts(notes),
         *(tested if fdr is None else []),
     ]
-    known = _edges(networks.edge_list, _stability(networks, stability), certified)
     cards = [card for card in facts if card is not None]
     _drop_repeated(cards)
     return {
         **network_payload(networks, title=title, groups=groups, texts=texts),
-        "edges": known,
+        "edges": _edges(networks.edge_list, _stability(networks, stability), certified),
         "tests": pair_tests(inference, networks),
         "facts": cards,
         "verdict": badge,
@@ -122,16 +113,18 @@ def network_payload(
 ) -> dict[str, Any]:
     """Data of networks without a solution: no certificate, parameters or selection."""
     strength, n = networks.edge_list.readable_strength(READABLE), networks.n_classes
+    place = np.rint(common_layout(networks.precision, strength) * _GRID).astype(np.int64)
+    grouping = node_groups(networks, groups)
     certified = networks.edge_certified.astype(int).tolist() if networks.has_certified else None
     return {
         "title": title or (f"Networks of {n} classes" if n > 1 else f"Network of {networks.class_names[0]}"),
         "classes": list(networks.class_names),
         "variables": list(networks.variable_names),
         "texts": _texts(networks, texts),
-        "groups": _groups(networks, groups),
+        "groups": None if grouping is None else {**vars(grouping), "of": grouping.of.tolist()},
         "start_strength": strength,
         "start_mode": "single" if networks.n_classes > SIDE_BY_SIDE else "side",
-        "layout": _coordinates(networks, strength),
+        "layout": {"spacing": _GRID, "x": place[:, 0].tolist(), "y": place[:, 1].tolist()},
         "pairs": _pairs(networks.edge_list),
         "edges": _edges(networks.edge_list, _stability(networks, None), certified),
         "same": _edge_clusters(networks),
@@ -151,16 +144,6 @@ def _texts(networks: JointNetworks, by_variable: Mapping[Any, str] | None) -> li
     for variable, text in by_variable.items():
         texts[networks.position(variable)] = str(text)
     return texts
-
-
-def _groups(networks: JointNetworks, grouping: Any) -> dict[str, Any] | None:
-    groups = node_groups(networks, grouping)
-    return None if groups is None else {"title": groups.title, "names": list(groups.names), "of": groups.of.tolist()}
-
-
-def _coordinates(networks: JointNetworks, strength: float) -> dict[str, Any]:
-    place = np.rint(common_layout(networks.precision, strength) * _GRID).astype(np.int64)
-    return {"spacing": _GRID, "x": place[:, 0].tolist(), "y": place[:, 1].tolist()}
 
 
 def _pairs(edges: EdgeList) -> dict[str, list[int]]:

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from jointglasso import __version__
-from jointglasso._optional import is_from, version_of
+from jointglasso._optional import version_of
 from jointglasso.data.checks import InputTypeError
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.clusters import compared_pairs, pattern_words, summary_of_edge_clusters
@@ -126,12 +127,17 @@ def parameter_facts(
     `n_edges` (K,) are the edges of the networks shown; those of the solution by default.
     """
     partition = solution.partition
-    rows = _parameter_rows(solution, solution.parameters if parameters is None else parameters)
-    listed = {row["term"] for row in rows}
-    by_select = isinstance(selection, SelectionResult)
-    chosen = {"lambda1": selection.lambda1, "lambda2": selection.lambda2} if by_select else {}
-    rows = [*_rows_of({name: value for name, value in chosen.items() if name not in listed}), *rows]
-    rows += [
+    listed = solution.parameters if parameters is None else parameters
+    values = {str(name): value for name, value in listed.items() if value is not None}
+    if isinstance(selection, SelectionResult):
+        chosen = {"lambda1": selection.lambda1, "lambda2": selection.lambda2}
+        values = {name: value for name, value in chosen.items() if name not in values} | values
+    rows = [
+        *(
+            _row(name, _by_class(value, solution), _PARAMETER_NOTES.get(name, ""))
+            for name, value in values.items()
+            if name != "pair_weights" or value
+        ),
         _row("Values", *_values(solution)),
         _row("Variables", f"{len(solution.variable_names):,}"),
         *(
@@ -160,14 +166,6 @@ def _values(solution: Solution) -> tuple[str, str]:
     return "relaxed" if is_relaxed else "maximum likelihood", words
 
 
-def _parameter_rows(solution: Solution, parameters: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Rows of parameters, without unknown or unused ones."""
-    known = {str(name): value for name, value in parameters.items() if value is not None}
-    if not known.get("pair_weights"):
-        known.pop("pair_weights", None)
-    return [_row(name, _by_class(value, solution), _PARAMETER_NOTES.get(name, "")) for name, value in known.items()]
-
-
 def _by_class(value: Any, solution: Solution) -> str:
     """Text of a value; a sequence with one number per class is listed by class, or once where all are equal."""
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != len(solution.class_names):
@@ -182,38 +180,13 @@ def selection_facts(selection: Any) -> Card | None:
     """Section on model selection: its explanation, and a table of the evaluated grid points."""
     if selection is None:
         return None
-    card: Card = {"id": "selection", "title": "Choice of the penalties"}
-    if isinstance(selection, Mapping):
-        return {**card, "rows": _rows_of(selection)}
     if not isinstance(selection, SelectionResult):
-        return {**card, "table": {**_table(_columns(selection)), "best": None}}
-    table = {**_table(_columns(selection.records)), "best": selection.best}
-    return {**card, "paragraphs": selection.explain().splitlines(), "table": table}
-
-
-def _columns(selection: Any) -> dict[str, list[Any]]:
-    """Columns of a mapping of columns, of a data frame or of a list of mappings."""
-    if isinstance(selection, Mapping):
-        return {str(name): list(column) for name, column in selection.items()}
-    if is_from(selection, "pandas"):
-        return _columns_of_records(selection.to_dict("records"))
-    if isinstance(selection, Sequence) and all(isinstance(record, Mapping) for record in selection):
-        return _columns_of_records(selection)
-    raise InputTypeError(
-        "selection must be a result of select, a DataFrame, a mapping or a list of mappings, "
-        f"not {type(selection).__name__}.",
-        "selection",
-    )
-
-
-def _columns_of_records(records: Sequence[Mapping[Any, Any]]) -> dict[str, list[Any]]:
-    names = dict.fromkeys(name for record in records for name in record)
-    return {str(name): [record.get(name, "") for record in records] for name in names}
-
-
-def _table(columns: dict[str, list[Any]]) -> dict[str, Any]:
-    shown = [[_show(value) for value in column] for column in columns.values()]
-    return {"columns": list(columns), "rows": [list(row) for row in zip(*shown, strict=True)]}
+        raise InputTypeError(f"selection must be a result of select, not {type(selection).__name__}.", "selection")
+    frame = pd.DataFrame(selection.records)
+    rows = [[_show(value) for value in row] for row in frame.itertuples(index=False)]
+    table = {"columns": list(frame), "rows": rows, "best": selection.best}
+    title = "Choice of the penalties"
+    return {"id": "selection", "title": title, "paragraphs": selection.explain().splitlines(), "table": table}
 
 
 def note_facts(notes: str | Sequence[str] | None) -> Card | None:
@@ -233,10 +206,6 @@ def footer() -> str:
 
 def _row(term: str, value: str, note: str = "") -> dict[str, str]:
     return {"term": term, "value": value, "note": note}
-
-
-def _rows_of(values: Mapping[Any, Any]) -> list[dict[str, str]]:
-    return [_row(str(name), _show(value)) for name, value in values.items()]
 
 
 def _plain(value: float) -> str:

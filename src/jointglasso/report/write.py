@@ -64,8 +64,8 @@ def write_report(
     networks : JointNetworks, optional
         Networks to show instead of those of `solution`, for instance with selection frequencies or restricted to a
         subset of the variables.
-    selection : result of `select`, DataFrame, mapping or sequence of mappings, optional
-        How the penalties were chosen: the result itself, a table of the candidates, or names and values.
+    selection : SelectionResult, optional
+        Result of `jointglasso.select`: how the penalties were chosen.
     stability : result of `edge_stability` or sequence of K sparse matrices, optional
         Selection frequency of each edge, between 0 and 1; by default that of `networks`.
     inference : Inference, optional

@@ -255,19 +255,11 @@ def test_networkx_graphs_by_class(networks):
     )
 
 
-def test_networkx_multigraph_holds_all_classes(networks):
-    graph = networks.to_networkx(multigraph=True)
-    assert graph.is_multigraph() and len(graph) == len(NAMES)
-    assert {key for *_, key in graph.edges(keys=True)} == set(CLASSES)
-    assert {row(*ends, values) for *ends, values in graph.edges(data=True)} == rows(networks)
-
-
 def test_igraph_graphs_by_class(networks):
     graphs = networks.to_igraph()
     assert list(graphs) == CLASSES and graphs[CLASSES[0]].vs["name"] == NAMES
     one = networks.to_igraph(CLASSES[1])
     assert {row(*edge.tuple, edge.attributes()) for edge in one.es} == rows(networks, CLASSES[1])
-    assert networks.to_igraph(multigraph=True).ecount() == sum(networks.n_edges)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import sparse
@@ -331,23 +330,17 @@ def test_given_parameters_replace_those_of_the_solution():
     assert {"lambda1", "tol"}.isdisjoint(row["term"] for row in rows)
 
 
-@pytest.mark.parametrize("form", ["records", "frame"])
-def test_selection_becomes_a_table(form):
-    columns = {"lambda1": np.array([0.1, 0.2]), "edges": np.array([30, 12]), "converged": np.array([True, False])}
-    frame = pd.DataFrame(columns)
-    given_form = {"records": frame.to_dict("records"), "frame": frame}[form]
-    solution = edgeless_solution()
-    payload = make_payload(solution, JointNetworks.from_solution(solution), selection=given_form)
+def test_selection_becomes_a_table():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    chosen = jgl.select(X, np.repeat(["ill", "well"], 20), grid=[(0.5, 0.1), (0.3, 0.1)])
+    payload = make_payload(chosen.solution, JointNetworks.from_solution(chosen.solution), selection=chosen)
     card = next(fact for fact in payload["facts"] if fact["id"] == "selection")
-    assert card["table"]["columns"] == ["lambda1", "edges", "converged"]
-    assert card["table"]["rows"] == [["0.1", "30", "yes"], ["0.2", "12", "no"]]
-
-
-def test_selection_may_be_names_and_values():
-    solution = edgeless_solution()
-    payload = make_payload(solution, JointNetworks.from_solution(solution), selection={"criterion": "BIC", "folds": 5})
-    card = next(fact for fact in payload["facts"] if fact["id"] == "selection")
-    assert [(row["term"], row["value"]) for row in card["rows"]] == [("criterion", "BIC"), ("folds", "5")]
+    assert card["table"]["columns"] == list(chosen.table)
+    row = dict(zip(card["table"]["columns"], card["table"]["rows"][1], strict=True))
+    assert (row["lambda1"], row["converged"], card["table"]["best"]) == ("0.3", "yes", chosen.best)
+    assert card["paragraphs"] == chosen.explain().splitlines()
+    parameters = next(fact for fact in payload["facts"] if fact["id"] == "parameters")["rows"]
+    assert (parameters[0]["term"], parameters[0]["value"]) == ("lambda1", f"{chosen.lambda1:.6g}")
 
 
 # Hostile input
