@@ -124,16 +124,9 @@ class NetworkBootstrap(ReprMixin):
         """
         values = self._centralities(measure)
         estimate, low, high = self._corrected(values, level)
-        ranks = (-np.abs(values[1:])).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable") + 1.0
+        columns = {measure: estimate, "low": low, "high": high, "rank": (ranks(values[1:]) + 1.0).mean(axis=0)}
         parts = [
-            {
-                "class": name,
-                "variable": self.variable_names,
-                measure: estimate[:, k],
-                "low": low[:, k],
-                "high": high[:, k],
-                "rank": ranks[:, :, k].mean(axis=0),
-            }
+            {"class": name, "variable": self.variable_names, **{key: column[:, k] for key, column in columns.items()}}
             for k, name in enumerate(self.class_names)
         ]
         frame = pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
@@ -173,12 +166,11 @@ class NetworkBootstrap(ReprMixin):
         Returns
         -------
         pandas.DataFrame
-            Columns `class`, `variable`, `fraction`, largest first, where it is not zero.
+            Columns `class`, `variable`, `share`, largest first, where it is not zero.
         """
         n = check_count("n", n)
-        values = np.abs(self._centralities(measure)[1:])
-        rank = (-values).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
-        fraction = ((rank < n) & (values > 0)).mean(axis=0)
+        values = self._centralities(measure)[1:]
+        fraction = ((ranks(values) < n) & (values != 0)).mean(axis=0)
         variable, k = np.nonzero(fraction)
         frame = pd.DataFrame(
             {
@@ -209,6 +201,11 @@ class NetworkBootstrap(ReprMixin):
 
     def _percentiles(self, draws: FloatArray, level: float) -> FloatArray:
         return np.quantile(draws, [0.5 - check_level(level) / 2.0, 0.5 + level / 2.0], axis=0)
+
+
+def ranks(values: FloatArray) -> IntArray:
+    """Rank of each variable, from 0, among the absolute values (B, p, K) of its class in every resample."""
+    return (-np.abs(values)).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
 
 
 def edges_at(z: FloatArray, error: FloatArray, degrees: FloatArray, fdr: float) -> BoolArray:
@@ -278,9 +275,9 @@ def bootstrap_network(
 
     Notes
     -----
-    Edges are chosen on the data; centralities are sums over the pairs with a significant
-    pooled effect. Intervals of T by bootstrap
-    cover a little less (.92 at p = 30, n = 100) than those of `infer`, which are to be preferred for single edges.
+    Edges are chosen on the data; centralities are sums over the pairs with a significant pooled effect. Intervals of T
+    by bootstrap cover a little less (.92 at p = 30, n = 100) than those of `infer`, which are to be preferred for
+    single edges.
 
     Examples
     --------

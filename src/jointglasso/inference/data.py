@@ -216,8 +216,8 @@ def _resampled(recomputed: Recomputed, sizes: FloatArray, subjects: list[Any] | 
             f"them, or take {argument('association', 'nonparanormal')} with {argument('missing', 'complete')}.",
             "association",
         )
-    pairs = [_pair_counts(X).min() for X in samples.matrices]
-    _require_enough(np.array(pairs, dtype=float), samples.class_names, "samples that have both values of some pair")
+    fewest = [_pair_counts(X).min() for X in samples.matrices]
+    _require_enough(fewest, samples.class_names, "samples that have both values of some pair")
     prepared = preparation(samples)
     _require_distinct(prepared.source)
     data = InferenceData(prepared.source, [], sizes, subjects, recomputed=recomputed, notes=prepared.notes)
@@ -269,7 +269,7 @@ def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, as
     gain = [len(X) / np.maximum(_pair_counts(X), 1.0) for X in samples.matrices]
     data = InferenceData(source, scores, sizes, [np.repeat(labels, COPIES) for labels in labels_by_class], gain)
     _require_enough(data.units, samples.class_names, "subjects (groups)")
-    smallest = np.array([len(X) / factor.max() for X, factor in zip(samples.matrices, gain, strict=True)])
+    smallest = [len(X) / factor.max() for X, factor in zip(samples.matrices, gain, strict=True)]
     _require_enough(smallest, samples.class_names, "samples that have both values of some pair")
     return data
 
@@ -305,7 +305,7 @@ def _require_varying(samples: Samples, residuals: Samples) -> None:
             )
 
 
-def _require_enough(sizes: FloatArray, class_names: Sequence[str], what: str) -> None:
+def _require_enough(sizes: Any, class_names: Sequence[str], what: str) -> None:
     for name, size in zip(class_names, sizes, strict=True):
         if size < FEWEST:
             raise InputError(

@@ -47,10 +47,8 @@ def pairs_beyond(
     keys = table.rows * p + table.columns
     off_support = ~np.isin(keys, support)
     rho = np.column_stack(map_on_threads(lambda part: part.pairs(support // p, support % p), residuals))
-    keys, rho = (
-        np.append(keys[off_support], support),
-        np.concatenate([table.weighted[off_support] * (threshold / threshold.min()), rho]),
-    )
+    rho = np.concatenate([table.weighted[off_support] * (threshold / threshold.min()), rho])
+    keys = np.append(keys[off_support], support)
     z = np.arctanh(inside(rho))
     upper_bound = (z**2 * (data.sizes - 3.0)).sum(axis=1)
     selected = np.flatnonzero(upper_bound >= smallest_deviate(limit) ** 2)
@@ -107,21 +105,20 @@ class Estimates:
 
 def estimate(data: InferenceData, residuals: list[Residuals], se: str, keep: float | None) -> Estimates:
     """Estimate all pairs, or those whose p-value can be at most `keep`."""
+    rows: IntArray
+    columns: IntArray
     if keep is None:
-        rows, columns = _every_pair(data.n_variables)
-        by_class = [_all_pairs_of_class(data, residuals[k], k, se) for k in range(len(residuals))]
+        rows, columns = np.triu_indices(data.n_variables, 1)
+        by_class = [_all_pairs_of_class(data, part, k, se) for k, part in enumerate(residuals)]
         z = np.column_stack([np.arctanh(rho[rows, columns]) for rho, _, _ in by_class])
         g = np.column_stack([factor[rows, columns] for _, factor, _ in by_class])
         mean = np.array([average for _, _, average in by_class])
     else:
         rows, columns, z = pairs_beyond(data, residuals, keep)
-        factors_by_class = map_on_threads(
+        parts = map_on_threads(
             lambda k: _factors(data, residuals[k], k, se, rows, columns, z[:, k]), range(len(residuals))
         )
-        g, mean = (
-            np.column_stack([factor for factor, _ in factors_by_class]),
-            np.array([average for _, average in factors_by_class]),
-        )
+        g, mean = np.column_stack([factor for factor, _ in parts]), np.array([average for _, average in parts])
     error = np.sqrt(g / (data.sizes - 3.0))
     return Estimates(rows, columns, z, error, degrees_of_freedom(data, se), mean, 1.0 if keep is None else keep)
 
@@ -164,10 +161,6 @@ def choose_limit(data: InferenceData, residuals: list[Residuals]) -> float | Non
     return limit
 
 
-def _every_pair(n_variables: int) -> tuple[IntArray, IntArray]:
-    return np.triu_indices(n_variables, 1)
-
-
 def _all_pairs_of_class(
     data: InferenceData, residuals: Residuals, k: int, se: str
 ) -> tuple[FloatArray, FloatArray, float]:
@@ -181,13 +174,10 @@ def _all_pairs_of_class(
         g = resampled_factors(residuals, rho, data.bootstrap_deviations[k], data.sizes[k])
     else:
         g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
-    upper = _every_pair(len(g))
+    upper = np.triu_indices(len(g), 1)
     mean = mean_of_factors(g[upper], rho[upper])
-    return (
-        rho,
-        (moderated(g, mean) if data.bootstrap_deviations is None else at_least_of_its_variables(g)) * lower_bound,
-        mean,
-    )
+    bounded = moderated(g, mean) if data.bootstrap_deviations is None else at_least_of_its_variables(g)
+    return rho, bounded * lower_bound, mean
 
 
 def _factors(

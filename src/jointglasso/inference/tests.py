@@ -65,9 +65,8 @@ def heterogeneity(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tupl
     """
     Q, K = spread(z, error), z.shape[1]
     weight_fraction = error**-2 / (error**-2).sum(axis=1, keepdims=True)
-    correction = ((1.0 - weight_fraction) ** 2 / degrees).sum(
-        axis=1
-    )  # for estimated standard errors; 0 if these are known
+    # For estimated standard errors; 0 if these are known.
+    correction = ((1.0 - weight_fraction) ** 2 / degrees).sum(axis=1)
     if not correction.any():
         return Q, stats.chi2.sf(Q, K - 1)
     F = Q / (K - 1) / (1.0 + 2.0 * (K - 2) / (K**2 - 1) * correction)

@@ -48,14 +48,14 @@ def plot_convergence(solution: Solution, *, path: canvas.SavePath = None) -> Fig
     if certificate.gap > 0:
         right_ax.axhline(certificate.gap, color=canvas.INK, linestyle=":", linewidth=1, label="gap of the certificate")
     right_ax.set(xlabel="iteration")
+    for ax in (left_ax, right_ax):
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        canvas.tidy(ax)
     if right_ax.lines:
         right_ax.set_yscale("log")
         right_ax.legend(frameon=False, fontsize=8)
     else:
         canvas.say(right_ax, "exact: the gap is zero")
-    for ax in (left_ax, right_ax):
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        canvas.tidy(ax)
     figure.suptitle(str(solution.status.reason), fontsize=9, color=canvas.INK)
     return canvas.finish(figure, path)
 
