@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -37,20 +38,19 @@ def common_layout(precision: Sequence[Any], strength: float = 0.0) -> FloatArray
 
     Neighbouring variables have a distance of about 1; variables without an edge form rows below the rest, where the
     second coordinate counts downwards as on screens. Edges whose partial correlation is below `strength` in every class
-    exert no force: variables that have only such edges are placed near their neighbours.
+    exert no force, except the strongest edge of a variable.
     """
-    weights = union_weights(precision)
-    springs = _above(weights, precision, strength) if strength > 0 else weights
+    springs = union_weights(precision)
+    if strength > 0:
+        springs = _shaping(springs, precision, strength)
     _, component = connected_components(springs, directed=False)
     order = np.argsort(component, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(component[order])) + 1)
     members.sort(key=lambda nodes: (-len(nodes), nodes[0]))
     connected = [nodes for nodes in members if len(nodes) > 1]
     isolated = np.array([nodes[0] for nodes in members if len(nodes) == 1], dtype=np.int64)
-    is_weak = np.diff(weights.indptr)[isolated] > 0
     pieces = [_layout_component(springs[nodes][:, nodes]) for nodes in connected]
-    position = _pack(weights.shape[0], connected, pieces, isolated[~is_weak])
-    return _beside_neighbours(position, isolated[is_weak], weights) if is_weak.any() else position
+    return _pack(springs.shape[0], connected, pieces, isolated)
 
 
 def union_weights(precision: Sequence[Any]) -> Any:
@@ -65,36 +65,18 @@ def _strengths(Theta: Any) -> Any:
     return upper + upper.T
 
 
-def _above(weights: Any, precision: Sequence[Any], strength: float) -> Any:
-    """Weights of the pairs whose largest |partial correlation| over the classes is at least `strength`."""
-    strongest = _strengths(precision[0])
-    for Theta in precision[1:]:
-        strongest = strongest.maximum(_strengths(Theta))
-    strongest.data = (strongest.data >= strength).astype(np.float64)
+def _shaping(weights: Any, precision: Sequence[Any], strength: float) -> Any:
+    """Weights of the pairs whose largest |partial correlation| over the classes is at least `strength`.
+
+    Of a variable without such a pair the strongest one stays.
+    """
+    strongest = reduce(lambda one, other: one.maximum(other), map(_strengths, precision)).tocoo()
+    largest = strongest.max(axis=1).toarray()
+    limit = np.minimum(strength, np.minimum(largest[strongest.row], largest[strongest.col]))
+    strongest.data = (strongest.data >= limit).astype(np.float64)
     strong = sparse.csr_array(weights.multiply(strongest))
     strong.eliminate_zeros()
     return strong
-
-
-def _beside_neighbours(position: FloatArray, loose: IntArray, weights: Any) -> FloatArray:
-    """Place loose variables at the weighted means of their neighbours, then separate them."""
-    placed = np.ones(len(position), dtype=bool)
-    placed[loose] = False
-    position[loose] = position[placed].mean(axis=0) if placed.any() else 0.0
-    pending = loose
-    while len(pending):
-        to_placed = weights[pending] * placed
-        total = np.asarray(to_placed.sum(axis=1)).ravel()
-        ready = total > 0
-        if not ready.any():  # joined to one another only
-            break
-        position[pending[ready]] = (to_placed @ position)[ready] / total[ready, None]
-        placed[pending[ready]] = True
-        pending = pending[~ready]
-    position[loose] += np.random.default_rng(0).normal(scale=0.7 * _SPACING, size=(len(loose), 2))
-    movable = np.zeros(len(position))
-    movable[loose] = 1.0
-    return _separate(position, movable, n_rounds=30)
 
 
 def _layout_component(weights: Any) -> FloatArray:
@@ -108,7 +90,7 @@ def _layout_component(weights: Any) -> FloatArray:
     position = _relax(_distance_start(springs) * math.sqrt(n) * _SPACING, springs)
     nearest = cKDTree(position).query(position, k=2)[0][:, 1]
     position = position * (_SPACING / max(float(np.quantile(nearest, 0.8)), 1e-9))
-    position = _separate(position, np.ones(n), 40 if n <= _EXACT_LIMIT else 12)
+    position = _separate(position, 40 if n <= _EXACT_LIMIT else 12)
     # The longest direction becomes the horizontal and is stretched, since screens are wider than high.
     centred = position - position.mean(axis=0)
     return np.asarray(centred @ _signed(np.linalg.eigh(centred.T @ centred)[1][:, ::-1]) * [_ASPECT, 1.0])
@@ -188,8 +170,8 @@ def _repulsion_by_cells(position: FloatArray, mass: FloatArray) -> FloatArray:
     return force + _net_sums(first, second, delta * factor[:, None], len(mass))
 
 
-def _separate(position: FloatArray, movable: FloatArray, n_rounds: int) -> FloatArray:
-    """Move pairs nearer than the spacing away from each other; `movable` is 0 for fixed variables."""
+def _separate(position: FloatArray, n_rounds: int) -> FloatArray:
+    """Move pairs nearer than the spacing away from each other."""
     for _ in range(n_rounds):
         close = cKDTree(position).query_pairs(_SPACING, output_type="ndarray")
         if not len(close):
@@ -198,7 +180,7 @@ def _separate(position: FloatArray, movable: FloatArray, n_rounds: int) -> Float
         delta = position[first] - position[second]
         length = np.sqrt((delta**2).sum(axis=1))
         shift = delta * (0.35 * (_SPACING - length) / np.maximum(length, 1e-6))[:, None]
-        position = position + movable[:, None] * _net_sums(first, second, shift, len(position))
+        position = position + _net_sums(first, second, shift, len(position))
     return position
 
 
