@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray
@@ -25,7 +26,7 @@ from jointglasso.data.samples import Samples, matrix_of
 from jointglasso.data.table_checks import SampleRows, deferred, label_rows, with_rows
 from jointglasso.engine import solve
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.edge_list import upper_entries
+from jointglasso.networks.edge_list import partial_correlation_matrix
 from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.select_penalty import WEIGHTS, select
 from jointglasso.solution import EdgeClusters, Solution
@@ -247,16 +248,16 @@ def _varp_key(key: str, k: int, what: str) -> str:
 
 def _store(adata: Any, key: str, solution: Solution, used: BoolArray, parameters: dict[str, Any]) -> None:
     """Store the results in types that survive writing and reading of the file."""
-    from scipy import sparse
-
     _remove_stored(adata, key)
     index = np.flatnonzero(used)
     for what, matrices in (("precision", solution.estimate), ("penalized_precision", solution.precision)):
         for k, Theta in enumerate(matrices):
             full = _embed(Theta, index, len(used))
             adata.varp[_varp_key(key, k, what)] = sparse.csr_matrix(full + sparse.diags_array(1.0 - used))
-    for k, Theta in enumerate(solution.estimate):
-        adata.varp[_varp_key(key, k, "partial_correlation")] = _embed(_partial_correlations(Theta), index, len(used))
+    for k, Theta in enumerate(solution.estimate):  # the diagonal is zero, since others would be loops
+        adata.varp[_varp_key(key, k, "partial_correlation")] = _embed(
+            partial_correlation_matrix(Theta), index, len(used)
+        )
     for k, proved in enumerate(solution.certified or []):
         adata.varp[_varp_key(key, k, "certified")] = _embed(proved, index, len(used))
     adata.var[f"{key}_used"] = used
@@ -271,8 +272,6 @@ def _store(adata: Any, key: str, solution: Solution, used: BoolArray, parameters
 
 def _stored_clusters(adata: Any, key: str, n_classes: int) -> EdgeClusters | None:
     """Stored equalities between classes of the remaining genes, whose order may have changed."""
-    from scipy import sparse
-
     if "edge_clusters" not in adata.uns[key] or f"{key}_comparison" not in adata.varp:
         return None
     known = {name: np.asarray(values) for name, values in adata.uns[key]["edge_clusters"].items()}
@@ -285,19 +284,8 @@ def _stored_clusters(adata: Any, key: str, n_classes: int) -> EdgeClusters | Non
     )
 
 
-def _partial_correlations(Theta: Any) -> Any:
-    """Partial correlations with a zero diagonal, which would otherwise be interpreted as loops."""
-    from scipy import sparse
-
-    row, column, _, partial = upper_entries(Theta)
-    upper = sparse.coo_array((partial, (row, column)), shape=Theta.shape)
-    return upper + upper.T
-
-
 def _embed(matrix: Any, index: Any, size: int) -> Any:
     """Embed a matrix over the variables `index` into one over all `size` variables."""
-    from scipy import sparse
-
     entries = matrix.tocoo()
     return sparse.csr_matrix((entries.data, (index[entries.row], index[entries.col])), shape=(size, size))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -165,16 +166,10 @@ class Inference(ReprMixin):
         pandas.DataFrame
             Columns `class`, `variable1`, `variable2`, `partial_correlation`, `low`, `high`, `p_value`, `q_value`.
         """
-        estimate, low, high = self.intervals(level)
+        values = (*self.intervals(level), self.p_values, self.q_values)
+        names = ("partial_correlation", "low", "high", "p_value", "q_value")
         parts = [
-            {
-                "partial_correlation": estimate[:, k],
-                "low": low[:, k],
-                "high": high[:, k],
-                "p_value": self.p_values[:, k],
-                "q_value": self.q_values[:, k],
-            }
-            for k in range(self.n_classes)
+            {name: column[:, k] for name, column in zip(names, values, strict=True)} for k in range(self.n_classes)
         ]
         return self._table(parts, {"class": list(self.class_names)}, fdr)
 
@@ -189,8 +184,7 @@ class Inference(ReprMixin):
         pandas.DataFrame
             Columns `class1`, `class2`, `variable1`, `variable2`, `difference`, `low`, `high`, `p_value`, `q_value`.
         """
-        K = self.n_classes
-        return self._differences([(a, b) for a in range(K) for b in range(a + 1, K)], fdr, level, jointly=False)
+        return self._differences([*combinations(range(self.n_classes), 2)], fdr, level, jointly=False)
 
     def changes(self, *, fdr: float | None = None, level: float = 0.95) -> pd.DataFrame:
         """Table of the differences between each class and the next, for classes in order such as times or stages.
@@ -198,8 +192,7 @@ class Inference(ReprMixin):
         Columns and parameters as in `differences`; q-values count the pairs of all K - 1 steps together. The classes
         must be independent samples, not windows that overlap.
         """
-        steps = [(k, k + 1) for k in range(self.n_classes - 1)]
-        return self._differences(steps, fdr, level, jointly=True)
+        return self._differences([*pairwise(range(self.n_classes))], fdr, level, jointly=True)
 
     def _differences(
         self, class_pairs: list[tuple[int, int]], fdr: float | None, level: float, *, jointly: bool
@@ -291,10 +284,8 @@ class Inference(ReprMixin):
             chosen = self.q_values[:, k] <= fdr
             i, j = estimates.rows[chosen], estimates.columns[chosen]
             value = -np.tanh(estimates.z[chosen, k]) * np.sqrt(diagonal[i] * diagonal[j])
-            variables = np.arange(p)
-            entries = np.concatenate([value, value, diagonal])
-            indices = np.concatenate([i, j, variables]), np.concatenate([j, i, variables])
-            matrices.append(sparse.csc_array((entries, indices), shape=(p, p)))
+            upper = sparse.coo_array((value, (i, j)), shape=(p, p))
+            matrices.append(sparse.csc_array(upper + upper.T + sparse.diags_array(diagonal)))
         return JointNetworks(matrices, self.class_names, self.variable_names)
 
     def method(self, fdr: float = 0.1) -> str:
@@ -330,11 +321,11 @@ class Inference(ReprMixin):
 
     def _parts(self) -> list[Any]:
         sizes = ", ".join(f"{name} {size:g}" for name, size in zip(self.class_names, self.sizes, strict=True))
-        counts = (self.q_values <= 0.1).sum(axis=0).tolist()
-        by_class = ", ".join(f"{name} {count}" for name, count in zip(self.class_names, counts, strict=True))
+        counts = zip(self.class_names, (self.q_values <= 0.1).sum(axis=0).tolist(), strict=True)
+        by_class = ", ".join(f"{name} {number}" for name, number in counts)
+        classes = count(self.n_classes, "class")
         lines = [
-            f"Partial correlations of {len(self.variable_names):,} variables in {self.n_classes} class"
-            f"{'' if self.n_classes == 1 else 'es'} (samples: {sizes})",
+            f"Partial correlations of {len(self.variable_names):,} variables in {classes} (samples: {sizes})",
             f"Correlations{_OF_WHAT[self.association]} (association={self.association!r}), {self.se} standard errors",
             f"Edges at FDR 0.1: {by_class}",
         ]

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jointglasso._cached_property import cached_property
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.networks.edge_list import values_at
 
 #: Lower bound of T_ii as a fraction of theta_ii, so that partial correlations exist.
 SMALLEST = 0.1
@@ -57,13 +57,6 @@ class Residuals:
         self.rows, self.columns = upper.row.astype(np.int64), upper.col.astype(np.int64)
         self.theta: FloatArray = upper.data
         """Theta_ij at the pairs `rows`, `columns` of the support."""
-
-    @cached_property
-    def _entries(self) -> tuple[IntArray, FloatArray]:
-        """Linear indices ``i p + j`` of the support, sorted, and the values of Theta there."""
-        keys = self.rows * self.n_variables + self.columns
-        order = np.argsort(keys)
-        return keys[order], self.theta[order]
 
     @property
     def n_samples(self) -> int:
@@ -115,10 +108,7 @@ class Residuals:
 
     def theta_of(self, rows: IntArray, columns: IntArray) -> FloatArray:
         """Off-diagonal entries of Theta at (rows, columns)."""
-        requested = np.minimum(rows, columns) * self.n_variables + np.maximum(rows, columns)
-        keys, values = self._entries
-        index = np.minimum(np.searchsorted(keys, requested), len(keys) - 1)
-        return np.where(keys[index] == requested, values[index], 0.0) if len(keys) else np.zeros(len(rows))
+        return values_at(self.Theta, np.minimum(rows, columns), np.maximum(rows, columns))
 
 
 def inside(rho: FloatArray) -> FloatArray:

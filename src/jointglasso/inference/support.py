@@ -91,7 +91,11 @@ def find_support(
                 least, _ = curve.smallest_lambda(largest)
                 solution = solve_with(source, least, least * ratio, settings)
             if least > lambda1:
-                notes.append(_stronger_note(least / lambda1, largest))
+                notes.append(
+                    "So many variables hang together that the support step was made "
+                    f"{least / lambda1:.2f} times as strong (components of at most {largest:,} variables): edges that "
+                    "are weak by themselves may be missed in it."
+                )
     if not solution.status:
         notes.append(f"The support step stopped early: {solution.status.reason}")
     return refitted(source, solution, notes)
@@ -118,20 +122,8 @@ def refitted(source: CovarianceSource, support: Solution | Sequence[Any], notes:
     fitted = refit(source, support, on_failure="ridge", tol=residual)
     solution = support if isinstance(support, Solution) else None
     failure_notes = [
-        _ridge_note(failure.class_name, len(failure.variables), fitted.ridge) for failure in fitted.failures
+        f"Class {failure.class_name!r} has too few samples for the support of {len(failure.variables)} variables that "
+        f"hang together: a ridge of {fitted.ridge:g} was added there, and its intervals are too narrow or off centre."
+        for failure in fitted.failures
     ]
     return Support(fitted.precision, (*notes, *failure_notes), solution)
-
-
-def _stronger_note(c: float, largest: int) -> str:
-    return (
-        f"So many variables hang together that the support step was made {c:.2f} times as strong (components of at "
-        f"most {largest:,} variables): edges that are weak by themselves may be missed in it."
-    )
-
-
-def _ridge_note(class_name: str, n_variables: int, ridge: float) -> str:
-    return (
-        f"Class {class_name!r} has too few samples for the support of {n_variables} variables that hang together: a "
-        f"ridge of {ridge:g} was added there, and its intervals are too narrow or off centre."
-    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jointglasso._typing import BoolArray, IntArray
+from jointglasso._typing import IntArray
 from jointglasso.data.checks import InputError
 from jointglasso.networks.edge_list import as_objects
 
@@ -28,41 +28,28 @@ def same_columns(networks: JointNetworks) -> dict[str, Any]:
     """Columns `same_in`, the classes of equal value, and `same_certified`; empty without a fused penalty."""
     if networks.edge_clusters is None:
         return {}
-    members, certified = _cluster_members(networks)
+    edges, compared = networks.edge_list, compared_pairs(networks)
+    entries, (_, is_known) = (edges.pair, edges.class_index), networks.edge_clusters.find(edges.first, edges.second)
+    members = compared.clusters[edges.pair] == compared.clusters[entries][:, None]
     patterns, which = np.unique(members, axis=0, return_inverse=True)
     class_lists = as_objects(tuple(", ".join(compress(networks.class_names, row)) for row in patterns))
-    return {"same_in": class_lists[which.ravel()], "same_certified": certified}
-
-
-def _cluster_members(networks: JointNetworks) -> tuple[BoolArray, BoolArray]:
-    """Mask (edges, K) of the classes in the cluster of each edge, and whether the cluster is certified."""
-    edges, edge_clusters = networks.edge_list, networks.edge_clusters
-    members = np.zeros((len(edges), networks.n_classes), dtype=bool)
-    members[np.arange(len(edges)), edges.class_index] = True
-    certified = np.zeros(len(edges), dtype=bool)
-    if edge_clusters is None or len(edge_clusters.rows) == 0:
-        return members, certified
-    index, known = edge_clusters.find(edges.first, edges.second)
-    row, k = index[known], edges.class_index[known]
-    members[known] = edge_clusters.clusters[row] == edge_clusters.clusters[row, k][:, None]
-    certified[known] = edge_clusters.proved_clusters[row, k]
-    return members, certified
+    return {"same_in": class_lists[which.ravel()], "same_certified": compared.proved_clusters[entries] & is_known}
 
 
 def same_counts(networks: JointNetworks, one: IntArray, two: IntArray) -> dict[str, Any]:
     """Numbers of edges equal in two classes, and different, and of the certified ones among both."""
     if networks.edge_clusters is None:
         return {}
-    edge_clusters, edges = compared_pairs(networks), networks.edge_list
-    label, certified, joined = edge_clusters.clusters, edge_clusters.proved_clusters, edges.signs != 0
-    counts = np.zeros((4, len(one)), dtype=np.int64)
-    for row, (k, other) in enumerate(zip(one.tolist(), two.tolist(), strict=True)):
-        both = edges.has_pair[:, k] & edges.has_pair[:, other]
-        alike, any_edge = label[:, k] == label[:, other], both & (joined[:, k] | joined[:, other])
-        differ = ~alike & edge_clusters.differ_for_certain(k, other)
-        which = (alike, alike & certified[:, k], ~alike, differ)
-        counts[:, row] = [(mask & any_edge).sum() for mask in which]
-    return dict(zip(("same", "same_certified", "different", "different_certified"), counts, strict=True))
+    compared, edges = compared_pairs(networks), networks.edge_list
+    counts: dict[str, list[int]] = {"same": [], "same_certified": [], "different": [], "different_certified": []}
+    for k, other in zip(one.tolist(), two.tolist(), strict=True):
+        any_edge = edges.has_pair[:, [k, other]].all(axis=1) & edges.signs[:, [k, other]].any(axis=1)
+        alike = compared.clusters[:, k] == compared.clusters[:, other]
+        differ = compared.differ_for_certain(k, other)
+        masks = (alike, alike & compared.proved_clusters[:, k], ~alike, ~alike & differ)
+        for column, mask in zip(counts.values(), masks, strict=True):
+            column.append(int((mask & any_edge).sum()))
+    return counts
 
 
 def compared_pairs(networks: JointNetworks) -> EdgeClusters:

@@ -153,6 +153,13 @@ def upper_entries(Theta: Any) -> tuple[IntArray, IntArray, FloatArray, FloatArra
     return rows, columns, value, 0.0 - value * scale[rows] * scale[columns]
 
 
+def partial_correlation_matrix(Theta: Any) -> Any:
+    """Partial correlations (p, p) as a sparse matrix without diagonal."""
+    row, column, _, partial = upper_entries(Theta)
+    upper = sparse.coo_array((partial, (row, column)), shape=Theta.shape)
+    return upper + upper.T
+
+
 def as_objects(strings: tuple[str, ...]) -> Any:
     """Strings as an object array, so that indexing copies references only."""
     out = np.empty(len(strings), dtype=object)

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.networks.edge_list import upper_entries
+from jointglasso.networks.edge_list import partial_correlation_matrix
 
 #: Largest component whose repulsion is summed over all pairs.
 _EXACT_LIMIT = 400
@@ -55,14 +55,8 @@ def common_layout(precision: Sequence[Any], strength: float = 0.0) -> FloatArray
 
 def union_weights(precision: Sequence[Any]) -> Any:
     """Sum over the classes of |partial correlation|, a sparse matrix (p, p) without diagonal."""
-    return sparse.csr_array(sum((_strengths(Theta) for Theta in precision), sparse.csr_array(precision[0].shape)))
-
-
-def _strengths(Theta: Any) -> Any:
-    """|partial correlation| of one class, a sparse matrix (p, p) without diagonal."""
-    row, column, _, partial = upper_entries(sparse.coo_array(Theta))
-    upper = sparse.csr_array((np.abs(partial), (row, column)), shape=Theta.shape)
-    return upper + upper.T
+    empty = sparse.csr_array(precision[0].shape)
+    return sparse.csr_array(sum((abs(partial_correlation_matrix(Theta)) for Theta in precision), empty))
 
 
 def _shaping(weights: Any, precision: Sequence[Any], strength: float) -> Any:
@@ -70,7 +64,8 @@ def _shaping(weights: Any, precision: Sequence[Any], strength: float) -> Any:
 
     Of a variable without such a pair the strongest one stays.
     """
-    strongest = reduce(lambda one, other: one.maximum(other), map(_strengths, precision)).tocoo()
+    by_class = (abs(partial_correlation_matrix(Theta)) for Theta in precision)
+    strongest = reduce(lambda one, other: one.maximum(other), by_class).tocoo()
     largest = strongest.max(axis=1).toarray()
     limit = np.minimum(strength, np.minimum(largest[strongest.row], largest[strongest.col]))
     strongest.data = (strongest.data >= limit).astype(np.float64)

@@ -111,19 +111,9 @@ def write_report(
     elif networks is None:
         networks = JointNetworks.from_solution(solution)
     payload = make_payload(
-        solution,
-        networks,
-        selection=selection,
-        stability=stability,
-        inference=inference,
-        bootstrap=bootstrap,
-        groups=groups,
-        texts=texts,
-        title=title,
-        parameters=parameters,
-        notes=notes,
-        fdr=fdr,
-    )
+        solution, networks, selection=selection, stability=stability, inference=inference, bootstrap=bootstrap,
+        groups=groups, texts=texts, title=title, parameters=parameters, notes=notes, fdr=fdr,
+    )  # fmt: skip
     atomic_text(path, fill_page(payload))
     return Path(path)
 
