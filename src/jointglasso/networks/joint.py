@@ -17,7 +17,9 @@ from jointglasso.data.checks import InputError, InputTypeError, check_count
 from jointglasso.data.naming import distinct_class_names, names_of_all
 from jointglasso.networks import clusters, differences as changes, export as files, tables
 from jointglasso.networks.communities import find_communities
-from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup
+from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, values_at
+from jointglasso.penalties.class_graph import complete_of
+from jointglasso.penalties.common import CommonPenalty, shared_values
 from jointglasso.solution import EdgeClusters, Solution
 
 #: Errors of this module are about one argument.
@@ -186,9 +188,21 @@ class JointNetworks:
         >>> jgl.JointNetworks.shared_and_specific(jgl.solve(S, 0.1, 0.1, penalty="common")).n_edges
         [1, 0, 0]
         """
-        from jointglasso.networks.substructure import shared_and_specific
-
-        return cls(*shared_and_specific(solution), solution.variable_names)
+        facts, names = solution.parameters, list(solution.class_names)
+        if facts["penalty"] != CommonPenalty.name or solution.absent is not None:
+            problem = 'Shared networks are of penalty="common" and of classes with the same variables.'
+            raise InputError(problem, "solution")
+        penalty = CommonPenalty(facts["lambda1"], facts["lambda2"], complete_of(len(names)))
+        union = sparse.triu(sum(abs(Theta) for Theta in solution.precision), 1).tocoo()
+        rows = np.column_stack([values_at(Theta.tocsr(), union.row, union.col) for Theta in solution.precision])
+        shared = shared_values(rows, penalty)
+        diagonals = [Theta.diagonal() for Theta in solution.precision]
+        parts = [(shared, np.mean(diagonals, axis=0)), *zip((rows - shared[:, None]).T, diagonals, strict=True)]
+        uppers = [sparse.coo_array((values, union.coords), shape=union.shape) for values, _ in parts]
+        matrices = [
+            upper + upper.T + sparse.diags_array(diagonal) for upper, (_, diagonal) in zip(uppers, parts, strict=True)
+        ]
+        return cls(matrices, ["shared", *names], solution.variable_names)
 
     @property
     def n_classes(self) -> int:

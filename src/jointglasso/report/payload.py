@@ -11,7 +11,7 @@ from jointglasso.data.checks import InputError
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.clusters import compared_pairs
-from jointglasso.networks.communities import node_groups
+from jointglasso.networks.communities import VariableGroups, node_groups
 from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.joint import check_edge_matrices
 from jointglasso.networks.layout import common_layout
@@ -121,7 +121,7 @@ def network_payload(
         "classes": list(networks.class_names),
         "variables": list(networks.variable_names),
         "texts": _texts(networks, texts),
-        "groups": None if grouping is None else {**vars(grouping), "of": grouping.of.tolist()},
+        "groups": None if grouping is None else _plain(grouping),
         "start_strength": strength,
         "start_mode": "single" if networks.n_classes > SIDE_BY_SIDE else "side",
         "layout": {"spacing": _GRID, "x": place[:, 0].tolist(), "y": place[:, 1].tolist()},
@@ -134,6 +134,10 @@ def network_payload(
         "verdict": {"good": True, "text": ""},
         "footer": "",
     }
+
+
+def _plain(groups: VariableGroups) -> dict[str, Any]:
+    return {"title": groups.title, "names": list(groups.names), "of": groups.of.tolist()}
 
 
 def _texts(networks: JointNetworks, by_variable: Mapping[Any, str] | None) -> list[str] | None:
