@@ -2,8 +2,8 @@
 
 `support` estimates the support, `desparsified` removes the bias of the selection, `standard_errors` estimates the
 variances, `tests` has the tests of edges and of differences with their q-values, and `result` the tables.
-`permutation` and `bootstrap` repeat the estimation on resamples (`recomputed`) through `batch`; `combinations` has
-what goes with what.
+`permutation`, `bootstrap` and `case_dropping` repeat the estimation on resamples through `batch`; `data` reads the
+samples and has the combinations of options that are valid.
 """
 
 from jointglasso.inference.bootstrap import NetworkBootstrap, bootstrap_network

@@ -81,19 +81,15 @@ class Recomputed(Scores):
 
     def correlations(self, parts: list[FloatArray]) -> list[FloatArray]:
         """Correlation matrices (p, p) of a resample."""
-        return _matrices(self.preparation.for_resamples()(self.samples.with_parts(parts)).source)
+        return matrices_of(self.preparation.for_resamples()(self.samples.with_parts(parts)).source)
 
     def scores(self, parts: list[FloatArray]) -> list[FloatArray]:
         """Artificial scores with the correlations of a resample."""
         return [scores_with(R) for R in self.correlations(parts)]
 
 
-def original_scores(source: CovarianceSource) -> list[FloatArray]:
-    """Artificial scores with the correlations of every class of `source`."""
-    return [scores_with(R) for R in _matrices(source)]
-
-
-def _matrices(source: CovarianceSource) -> list[FloatArray]:
+def matrices_of(source: CovarianceSource) -> list[FloatArray]:
+    """Matrices (p, p) of every class."""
     every = slice(0, source.n_variables)
     return [source.tile(k, every, every) for k in range(len(source.class_names))]
 

@@ -20,7 +20,7 @@ from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples, read_samples
 from jointglasso.data.windows import warn_if_dependent
 from jointglasso.errors import argument
-from jointglasso.inference.batch import Estimator, Recomputed, Scores, original_scores, resampled_rows
+from jointglasso.inference.batch import Estimator, Recomputed, Scores, matrices_of, resampled_rows, scores_with
 from jointglasso.inference.support import class_weights
 from jointglasso.selection.em import imputed
 
@@ -228,7 +228,7 @@ def _resampled(recomputed: Recomputed, sizes: FloatArray, subjects: list[Any] | 
         for rng in map(np.random.default_rng, range(RESAMPLES))
     ]
     changes = [np.array(matrices) - np.mean(matrices, axis=0) for matrices in zip(*draws, strict=True)]
-    return replace(data, scores=original_scores(prepared.source), bootstrap_deviations=changes)
+    return replace(data, scores=[scores_with(R) for R in matrices_of(prepared.source)], bootstrap_deviations=changes)
 
 
 def _require_distinct(source: CovarianceSource) -> None:

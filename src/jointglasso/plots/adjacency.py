@@ -6,12 +6,11 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.collections import PatchCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.data.checks import InputError
 from jointglasso.networks import JointNetworks
@@ -20,6 +19,9 @@ from jointglasso.screening import Partition
 
 #: Maximum number of cells along a side; with more variables a cell shows the strongest of several entries.
 N_CELLS = 250
+
+#: Colour of the blocks of a partition.
+_GREY = "#E9E9E9"
 
 #: Maximum number of variables whose names are drawn at the sides.
 NAMED = 45
@@ -79,7 +81,7 @@ def plot_adjacency(
             canvas.name_cells(ax, [networks.variable_names[i] for i in order], 7.0 if len(order) <= 20 else 5.0)
             ax.set_xlabel("")
     if labels is not None and len(order):
-        patch = Patch(facecolor="#E9E9E9", label="same block in the screening")
+        patch = Patch(facecolor=_GREY, label="same block in the screening")
         figure.legend(handles=[patch], loc="outside lower center", frameon=False, fontsize=8)
     canvas.colour_bar(figure, image, figure.axes, "partial correlation", 8, shrink=0.6, aspect=30)
     return canvas.finish(figure, path)
@@ -140,10 +142,11 @@ def _draw_matrix(
 ) -> Any:
     cells = _cells(networks, k, order)
     n = max(1, len(order))
-    if labels is not None:
-        _shade_blocks(ax, labels[order])
-    shown = {"vmin": -strongest, "vmax": strongest, "extent": (0, n, n, 0), "interpolation": "nearest", "zorder": 2}
-    image = ax.imshow(np.ma.masked_equal(cells, 0.0), cmap=_two_sided_colours(), **shown)
+    shown = {"extent": (0, n, n, 0), "interpolation": "nearest"}
+    scale = {"vmin": -strongest, "vmax": strongest, "zorder": 2}
+    image = ax.imshow(np.ma.masked_equal(cells, 0.0), cmap=_two_sided_colours(), **scale, **shown)
+    if labels is not None and len(order):
+        ax.imshow(np.ma.masked_equal(_blocks(labels[order]), False), cmap=ListedColormap([_GREY]), zorder=1, **shown)
     ax.set(xlim=(0, n), ylim=(n, 0), xticks=[], yticks=[], xlabel=f"{len(order):,} variables")
     ax.xaxis.label.set(size=8, color=canvas.INK)
     # On two lines, so that the titles of neighbouring panels cannot run into each other.
@@ -179,23 +182,9 @@ def _cells(networks: JointNetworks, k: int, order: IntArray) -> FloatArray:
     return np.where(np.abs(mirrored) > np.abs(cells), mirrored, cells)
 
 
-def _shade_blocks(ax: Any, labels: IntArray, max_tiles: int = 4000) -> None:
-    """Shade all pairs of variables within a block of a class, also where the order splits the block."""
-    if len(labels) == 0:
-        return
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1])
-    lengths = np.diff(np.concatenate([starts, [len(labels)]]))
-    runs: dict[int, list[tuple[int, int]]] = {}
-    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-        runs.setdefault(int(labels[start]), []).append((start, length))
-    tiles = [
-        Rectangle((x, y), width, height)
-        for pieces in runs.values()
-        if sum(length for _, length in pieces) > 1
-        for y, height in pieces
-        for x, width in pieces
-    ]
-    # Largest first: beyond some thousand tiles the rest is smaller than a point.
-    tiles.sort(key=lambda tile: -tile.get_width() * tile.get_height())
-    shaded = PatchCollection(tiles[:max_tiles], facecolor="#E9E9E9", edgecolor="none", zorder=1)
-    ax.add_collection(shaded, autolim=False)
+def _blocks(labels: IntArray) -> BoolArray:
+    """Image (n, n): pairs of variables within a block of a class; of several variables in a cell the middle one."""
+    n_cells = min(len(labels), N_CELLS)
+    _, block, size = np.unique(labels, return_inverse=True, return_counts=True)
+    shown = block[((np.arange(n_cells) + 0.5) * len(labels) / n_cells).astype(np.int64)]
+    return (shown[:, None] == shown) & (size[shown] > 1)

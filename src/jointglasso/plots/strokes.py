@@ -53,11 +53,6 @@ SAME_STYLES = (
 _SIGNS, _DASHES = (canvas.BLUE, canvas.VERMILION), ("solid", (0, (2.2, 1.4)))
 
 
-def widest_line(part: JointNetworks) -> float:
-    """Line width in points of the strongest edge, smaller for many edges."""
-    return float(np.clip(3.4 * (60.0 / max(60, *part.n_edges)) ** 0.35, 0.7, 3.4))
-
-
 def _groups(part: JointNetworks, colour: str) -> tuple[IntArray, tuple[EdgeStyle, ...]]:
     """Group of each edge and the styles of the groups: by kind and sign change, or by equality of values."""
     edges = part.edge_list
@@ -71,7 +66,8 @@ def _groups(part: JointNetworks, colour: str) -> tuple[IntArray, tuple[EdgeStyle
 def draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, colour: str) -> None:
     """Draw the edges of class `k`; width and opacity increase with the partial correlation."""
     edges = part.edge_list
-    (groups, styles), widest = _groups(part, colour), widest_line(part)
+    groups, styles = _groups(part, colour)
+    widest = float(np.clip(3.4 * (60.0 / max(60, *part.n_edges)) ** 0.35, 0.7, 3.4))  # in points
     strength = np.abs(edges.partial_correlation)
     strength = np.sqrt(strength / max(strength.max(), 1e-300))
     # Thousands of lines are drawn with transparency.
