@@ -101,3 +101,40 @@ def test_what_cannot_be_chosen_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             jgl.select(X, **options)
+
+
+def test_a_given_rank_is_found_by_bisection_and_impossible_ones_are_refused():
+    source = jgl.SampleCovariance(samples(0), scale="correlation")
+    options = {"penalize_diagonal": False}
+    for rank in (1, 2, 3, 4, [1, 1], [1, 2]):
+        found = jgl.solve(source, 0.1, 0.05, latent_rank=rank, **options)
+        ranks = found.low_rank.ranks
+        assert ranks == rank if isinstance(rank, list) else sum(ranks) == rank
+        again = jgl.solve(source, 0.1, 0.05, latent=found.low_rank.mu, **options)  # without the warm starts
+        assert again.low_rank.ranks == ranks and found.status and again.objective == pytest.approx(found.objective, 1e-5)
+    for rank, message in (
+        ([2, 1], r"no penalty mu gives .* nearest ranks by class are \[1, 2\]"),
+        (21, r"\[10, 10\]"),  # every variable but two is needed for the diagonal of A
+        (0, "from 1 on"),
+        ([1], "2 whole numbers"),
+        ([0, 0], "from 1 on"),
+        (1.5, "whole number"),
+        ([1, 12], "below 12"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            jgl.solve(source, 0.1, 0.05, latent_rank=rank, **options)
+    with pytest.raises(ValueError, match="leave one of them out"):
+        jgl.solve(source, 0.1, 0.05, latent_rank=1, latent=0.5)
+
+
+def test_a_choice_at_a_given_rank_finds_the_network_behind_one_factor():
+    found = jgl.select(samples(1), latent_rank=[1, 1])
+    assert found.solution.low_rank.ranks == [1, 1]
+    assert found.notes[0].startswith("Latent variables: rank [1, 1] at mu = ")
+    chain = np.eye(P, k=1) > 0
+    assert min(np.count_nonzero(Theta.toarray()[chain]) for Theta in found.penalized_precision) == P - 1
+    for factor in found.solution.low_rank.factors:  # all variables have the factor alike
+        direction = factor[:, 0] / np.linalg.norm(factor[:, 0])
+        assert abs(direction.sum()) / np.sqrt(P) > 0.9
+    with pytest.raises(ValueError, match="latent_rank"):
+        jgl.select(samples(1), latent_rank=1, criterion="stars")

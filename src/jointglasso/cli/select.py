@@ -55,6 +55,7 @@ def select(session: Session, /, **options: Any) -> int:
         criterion=selection.criterion,
         score=selection.score,
         best=selection.best,
+        contenders=selection.contenders,
         grid=selection.records,
         explanation=session.in_options(selection.explain()),
         interrupted=selection.interrupted,

@@ -13,11 +13,11 @@ import numpy as np
 
 from jointglasso._threads import blas_threads_for
 from jointglasso._typing import IntArray
-from jointglasso.data.checks import InputError, check_path, check_positive, check_warm_start, known_arguments
+from jointglasso.data.checks import InputError, check_path, check_warm_start, known_arguments
 from jointglasso.engine.certify import certify
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.equalities import edge_clusters_of
-from jointglasso.engine.latent import require_latent, with_latent
+from jointglasso.engine.latent import check_latent, with_latent, with_rank
 from jointglasso.engine.methods import SOLVERS as SOLVERS, suited_method
 from jointglasso.engine.nonzeros import sparse_matrices
 from jointglasso.engine.options import SolveOptions
@@ -52,6 +52,7 @@ def solve(
     penalty_shape: str | None = None,
     shape_parameter: float | None = None,
     latent: float | None = None,
+    latent_rank: int | Sequence[int] | None = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     tol: float = 1e-6,
@@ -110,6 +111,9 @@ def solve(
         being positive semidefinite, the penalties act on A_k, and ``mu sum_k tr L_k`` is added. `Solution.precision` is
         then A_k, the network given the latent variables, and `Solution.low_rank` is L_k. The problem is first solved
         without them; if the gap certifies L = 0, this is the solution. Otherwise ADMM on full matrices follows.
+    latent_rank : int or list of K ints, optional
+        Number of latent variables instead of `latent`: over all classes together, or in each class. mu is found by
+        bisection and is ``Solution.low_rank.mu``; InputError names the nearest ranks if no mu gives this one.
     screening : {"dynamic", "hybrid", "global", "class", "none"}
         Rule that finds zero entries before solving. All are exact. "hybrid" is the paper's Algorithm 1; "dynamic" is
         finer still: it starts from a finer partition and merges blocks only where the solution violates KKT.
@@ -170,8 +174,8 @@ def solve(
     """
     options = SolveOptions(
         penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, penalty_shape,
-        shape_parameter, latent, screening, solver, tol, prove, max_iter, n_jobs, warm_start, callback, on_interrupt,
-        checkpoint, max_memory, executor,
+        shape_parameter, latent, latent_rank, screening, solver, tol, prove, max_iter, n_jobs, warm_start, callback,
+        on_interrupt, checkpoint, max_memory, executor,
     )  # fmt: skip
     return solve_with(S, lambda1, lambda2, options)
 
@@ -183,11 +187,9 @@ def solve_with(S: Any, lambda1: float, lambda2: float, options: SolveOptions) ->
     with clock.stage("covariance"):
         problem = options.problem(S, lambda1, lambda2)
         shape = as_shape(options.penalty_shape, options.shape_parameter)
-        mu = None if options.latent is None else check_positive("latent", options.latent)
-        if mu is not None:
-            require_latent(problem)
-            if shape is not None:
-                raise InputError("penalty_shape= does not go with latent=: leave one of them out.", "penalty_shape")
+        mu, rank = check_latent(problem, options.latent, options.latent_rank)
+        if shape is not None and not mu is rank is None:
+            raise InputError("penalty_shape= does not go with latent variables: leave it out.", "penalty_shape")
         start = _warm_start(problem, options.warm_start)
         folder = check_path("checkpoint", options.checkpoint)
         if folder is not None:
@@ -198,6 +200,8 @@ def solve_with(S: Any, lambda1: float, lambda2: float, options: SolveOptions) ->
         solution = solve_shaped(problem, shape, options.screening, runner, start, clock)
     if mu is not None:
         solution = with_latent(problem, solution, mu, runner, clock)
+    elif rank is not None:
+        solution = with_rank(problem, solution, rank, runner, clock)
     if not solution.status:
         warn_caller(str(solution.status), ConvergenceWarning)
     return solution

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +14,14 @@ from jointglasso._memory import available_memory
 from jointglasso._threads import blas_threads_for, cores_here
 from jointglasso._typing import IntArray
 from jointglasso.blocks import BlockSystem, build_system
-from jointglasso.data.checks import InputError
+from jointglasso.data.checks import InputError, check_positive
 from jointglasso.duality import bound_groups, subgradient_within
 from jointglasso.engine.equalities import edge_clusters_of
 from jointglasso.engine.nonzeros import Nonzeros, flat_from_precisions, sparse_matrices
 from jointglasso.engine.planning import NotEnoughMemory
 from jointglasso.engine.progress import Clock
 from jointglasso.engine.runner import RunnerOptions, status_of
+from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.screening import Partition
@@ -28,12 +32,19 @@ from jointglasso.solvers.latent import LatentPoint, LatentProblem, low_rank_is_z
 #: Bytes per entry of the full matrices; and the default limit on ADMM iterations.
 _BYTES_PER_ENTRY, _MAX_ITER = 500.0, 20_000
 
+#: Solves of the bisection for a given rank.
+_MAX_BISECTIONS = 40
+
 #: Radius of the entries of A: the gap does not bound them.
 _ANYWHERE = 1e100
 
 
-def require_latent(problem: JointProblem) -> None:
-    """Refuse problems that latent variables do not support."""
+def check_latent(problem: JointProblem, mu: Any, rank: Any) -> tuple[float | None, int | list[int] | None]:
+    """Validate the arguments `latent` and `latent_rank`; refuse problems that latent variables do not support."""
+    if mu is None and rank is None:
+        return None, None
+    if mu is not None and rank is not None:
+        raise InputError("latent_rank= finds the mu that latent= gives: leave one of them out.", "latent_rank")
     if problem.source.absent is not None:
         raise InputError(
             "latent= needs every variable in every class: drop the variables that a class lacks, or leave latent out.",
@@ -49,10 +60,80 @@ def require_latent(problem: JointProblem) -> None:
             f"latent= works on whole matrices and needs about {needed / 2**30:.1f} GiB for {p} variables; "
             f"{available / 2**30:.1f} GiB are available: take fewer variables, or leave latent out."
         )
+    if mu is not None:
+        return check_positive("latent", mu), None
+    return None, _checked_rank(rank, n_classes, p)
 
 
-def with_latent(problem: JointProblem, plain: Solution, mu: float, options: RunnerOptions, clock: Clock) -> Solution:
-    """The solution with latent variables, from the one without; the two are equal if L = 0 is certified."""
+def with_rank(
+    problem: JointProblem, plain: Solution, rank: int | Sequence[int], options: RunnerOptions, clock: Clock
+) -> Solution:
+    """Solution whose low-rank parts have `rank` latent variables over all classes, or rank[k] in class k.
+
+    The rank falls with mu, though not in every step. mu is halved from where L = 0 until there are enough latent
+    variables, and then bisected on a logarithmic scale, each solve from the one before.
+    """
+    wanted, by_class = (rank, None) if isinstance(rank, int) else (sum(rank), list(rank))
+    too_few, too_many, tried, found = _largest_mu(problem, plain), 0.0, dict[float, list[int]](), plain
+    while len(tried) < _MAX_BISECTIONS and too_few > (1.0 + 1e-6) * too_many:
+        mu = float(np.sqrt(too_few * too_many)) if too_many else 0.5 * too_few
+        found = with_latent(problem, plain, mu, options, clock, start=found)
+        ranks = tried[mu] = [] if found.low_rank is None else found.low_rank.ranks
+        if options.control.stopped_by or (sum(ranks) == wanted and by_class in (None, ranks)):
+            return found
+        if sum(ranks) >= wanted:
+            too_many = mu
+        else:
+            too_few = mu
+    first = {tuple(ranks): mu for mu, ranks in tried.items()}
+    nearest = sorted(first, key=lambda ranks: abs(sum(ranks) - wanted))[:3]
+    ranks_of = "; ".join(f"{list(ranks)} at mu = {first[ranks]:.4g}" for ranks in nearest)
+    raise InputError(
+        f"{argument('latent_rank', rank)}: no penalty mu gives low-rank parts of this rank at these lambda1 and lambda2; "
+        f"the nearest ranks by class are {ranks_of}. Ask for one of these, or give another lambda1.",
+        "latent_rank",
+    )
+
+
+def _checked_rank(rank: Any, n_classes: int, n_variables: int) -> int | list[int]:
+    """Return the rank over all classes, or the ranks by class; InputError unless some is at least 1, and all below p."""
+    try:
+        ranks = [operator.index(one) for one in (rank if isinstance(rank, (list, tuple, np.ndarray)) else [rank])]
+    except TypeError:
+        ranks = []
+    by_class = isinstance(rank, (list, tuple, np.ndarray))
+    most = n_variables - 1 if by_class else n_classes * (n_variables - 1)
+    if len(ranks) != (n_classes if by_class else 1) or not sum(ranks) or not 0 <= min(ranks) <= max(ranks) <= most:
+        raise InputError(
+            f"{argument('latent_rank', rank)} must be a whole number from 1 on, the rank over all classes, or a list of "
+            f"{n_classes} whole numbers below {n_variables}, one for each class.",
+            "latent_rank",
+        )
+    return ranks if by_class else ranks[0]
+
+
+def _largest_mu(problem: JointProblem, plain: Solution) -> float:
+    """Estimate of the smallest mu without latent variables: the largest eigenvalue of ``w_k (S_k - W_k)``."""
+    p = problem.source.n_variables
+    largest = 0.0
+    for k, (weight, Theta) in enumerate(zip(problem.weights, plain.precision, strict=True)):
+        excess = problem.source.block(k, np.arange(p)) - np.linalg.inv(Theta.toarray())
+        largest = max(largest, weight * float(np.linalg.eigvalsh(excess)[-1]))
+    return max(largest, 1e-12)
+
+
+def with_latent(
+    problem: JointProblem,
+    plain: Solution,
+    mu: float,
+    options: RunnerOptions,
+    clock: Clock,
+    start: Solution | None = None,
+) -> Solution:
+    """The solution with latent variables, from the one without; the two are equal if L = 0 is certified.
+
+    `start` is a solution at another mu to start from.
+    """
     p, coupled = problem.source.n_variables, problem.penalty.coupling
     labels = np.zeros((problem.source.n_classes, p), dtype=np.int64)
     blocks = class_blocks(labels, smallest=1, coupled=coupled)
@@ -60,6 +141,10 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Runn
         system = build_system(problem.source, blocks, problem.weights, problem.pair_weights, cores_here())
     latent = LatentProblem(system, problem.penalty, problem.diagonal_penalty, mu)
     theta = flat_from_precisions(system, plain.precision, p)
+    point = theta, [np.zeros((p, 0))] * system.n_blocks
+    if start is not None and start.low_rank is not None:
+        factors = [start.low_rank.factors[k] for k in system.block_class]
+        point = flat_from_precisions(system, start.precision, p), factors
     parameters = plain.parameters | {"latent": mu}
     with clock.stage("certificate"), blas_threads_for(p):
         bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
@@ -78,14 +163,14 @@ def with_latent(problem: JointProblem, plain: Solution, mu: float, options: Runn
 
     limit = options.max_iter if options.max_iter != options.method.default_max_iter else _MAX_ITER
     with clock.stage("solve"), blas_threads_for(p), control.interruptible():
-        point, n_iter, ended = solve_latent(
-            latent, theta, lambda objective: options.tol * max(problem.unit, abs(objective)), limit, report
+        found, n_iter, ended = solve_latent(
+            latent, point, lambda objective: options.tol * max(problem.unit, abs(objective)), limit, report
         )
     n_iter += plain.n_iter
-    certificate = _certificate(problem, system, point)
+    certificate = _certificate(problem, system, found)
     isolated: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
-    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, point.A)], isolated)
-    by_class = [point.factors[block] for block in np.argsort(system.block_class)]
+    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, found.A)], isolated)
+    by_class = [found.factors[block] for block in np.argsort(system.block_class)]
     return replace(
         plain,
         precision=precision,

@@ -33,6 +33,7 @@ class SolveOptions(ProblemOptions):
     penalty_shape: str | None = None
     shape_parameter: float | None = None
     latent: Any = None
+    latent_rank: Any = None
     screening: str = "dynamic"
     solver: str | GroupSolver = "auto"
     tol: float = 1e-6

@@ -23,6 +23,7 @@ from jointglasso.data.checks import InputError, check_choice, check_positive, ch
 from jointglasso.engine import SolveOptions
 from jointglasso.errors import argument
 from jointglasso.selection.criteria import sample_sizes
+from jointglasso.selection.evaluation import solve_point
 from jointglasso.selection.relaxed import default_relaxation
 from jointglasso.selection.resampled import MIN_SAMPLES, N_FOLDS, can_hold_out, held_out_losses
 from jointglasso.selection.resampling import SelectionData
@@ -30,6 +31,9 @@ from jointglasso.selection.result import SelectionResult
 
 #: Penalties mu that ``latent="auto"`` tries, in multiples of the largest eigenvalue of noise.
 _MULTIPLES = (0.5, 1.0, 2.0)
+
+#: Turns in which mu is found for a rank, and lambda1 and lambda2 chosen at this mu.
+_TURNS = 4
 
 #: Value of the `penalty` argument of `select` that asks for the choice.
 AUTO = "auto"
@@ -47,7 +51,9 @@ class ChosenModel:
 
 
 def model_choice(options: SolveOptions) -> Callable[..., ChosenModel] | None:
-    """Function that compares the penalties, or the values of mu; None if both are given."""
+    """Function that compares the penalties or the values of mu, or finds mu for a rank; None if both are given."""
+    if options.latent_rank is not None:
+        return find_rank
     if not (options.latent is None or isinstance(options.latent, Real)):
         return choose_latent
     return choose_penalty if options.penalty == AUTO else None
@@ -93,12 +99,7 @@ def choose_latent(
 ) -> ChosenModel:
     """The value of mu with the smallest score, or no latent variables."""
     given, options = settings.solve.latent, replace(settings.solve, latent=None)
-    if settings.criterion == "stars" or options.penalty == AUTO:
-        raise InputError(
-            f"{argument('latent')} is chosen by an information criterion or by cross-validation, for a given penalty: "
-            "give one number, or another criterion.",
-            "latent",
-        )
+    _refuse_stars_and_auto(settings, "latent")
     if isinstance(given, str):
         check_choice("latent", given, (AUTO,))
         values = (_factor_noise(data.source, options.weights) * np.array(_MULTIPLES)).tolist()
@@ -114,6 +115,43 @@ def choose_latent(
     low_rank = results[best].solution.low_rank
     chosen = "none" if low_rank is None else f"mu = {best:.3g} ({low_rank.describe(data.source.class_names)})"
     return ChosenModel(results[best], replace(options, latent=best), f"Latent variables: {chosen}. Scores: {tried}.")
+
+
+def find_rank(
+    data: SelectionData, settings: Any, search: Callable[[SelectionData, Any], SelectionResult]
+) -> ChosenModel:
+    """The penalties chosen at the mu that gives low-rank parts of the rank asked for.
+
+    mu depends on lambda1 and lambda2, and these on mu: both are chosen in turns, from the choice without latent
+    variables, and the last solution has the rank.
+    """
+    _refuse_stars_and_auto(settings, "latent_rank")
+    rank = settings.solve.latent_rank
+    plain = replace(settings.solve, latent=None, latent_rank=None)
+    result, options = search(data, replace(settings, solve=plain)), plain
+    for _ in range(_TURNS):
+        at_rank = solve_point(data.source, result.lambda1, result.lambda2, None, replace(plain, latent_rank=rank))
+        options = replace(plain, latent=at_rank.parameters["latent"])
+        result = search(data, replace(settings, solve=options))
+        ranks = [] if result.solution.low_rank is None else result.solution.low_rank.ranks
+        if ranks == rank or sum(ranks) == rank:
+            break
+    else:
+        at_rank = solve_point(data.source, result.lambda1, result.lambda2, None, replace(plain, latent_rank=rank))
+        result = replace(result, solution=at_rank)
+    mu, low_rank = result.solution.parameters["latent"], result.solution.low_rank
+    described = "" if low_rank is None else f" ({low_rank.describe(data.source.class_names)})"
+    sentence = f"Latent variables: rank {rank} at mu = {mu:.3g}{described}."
+    return ChosenModel(result, replace(plain, latent=mu), sentence)
+
+
+def _refuse_stars_and_auto(settings: Any, name: str) -> None:
+    if settings.criterion == "stars" or settings.solve.penalty == AUTO:
+        raise InputError(
+            f"{argument(name)} goes with an information criterion or cross-validation, and a given penalty: "
+            "give one number, or another criterion.",
+            name,
+        )
 
 
 def _factor_noise(source: CovarianceSource, weights: Any) -> float:

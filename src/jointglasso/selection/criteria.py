@@ -151,6 +151,15 @@ def model_complexity(criterion: str, size: GraphSize, n_classes: int, n_variable
     return float((per_edge * size.samples / size.residual_df).sum())
 
 
+def price_of_edge(criterion: str, size: GraphSize, sizes: FloatArray, n_variables: int, gamma: float = 0.0) -> float:
+    """Mean complexity of the edges of a graph, of a single edge if it has none; 0 if it is infinite."""
+    if not len(size.samples):
+        n = sizes.max(keepdims=True)
+        size = GraphSize(n, n - 2.5, 1, True)
+    complexity = model_complexity(criterion, size, len(sizes), n_variables, gamma)
+    return complexity / len(size.samples) if np.isfinite(complexity) else 0.0
+
+
 def noise_gain(n_candidates: float, n_classes: int, n_pairs: int, n_edges: int) -> float:
     """Expected sum G of the likelihood ratio statistics of the best graph of a given size on independent data.
 

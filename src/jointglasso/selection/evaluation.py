@@ -14,14 +14,17 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.engine import SolveOptions, solve_with
-from jointglasso.selection.criteria import GraphSize, model_complexity, sample_sizes
-from jointglasso.selection.likelihood import deviances
+from jointglasso.selection.criteria import GraphSize, model_complexity, price_of_edge, sample_sizes
+from jointglasso.selection.likelihood import deviance_error, deviances
 from jointglasso.selection.low_rank_fit import degrees_of_freedom, low_rank_deviances, measured_precision
 from jointglasso.selection.relaxed import relaxed_deviances
 from jointglasso.solution import Solution
 
 #: Scores of information criteria closer than this are ties: each is computed to about half of it.
 TIE = 0.2
+
+#: Error of a score from undecided edges up to which it is taken as exact.
+SETTLED = 0.5 * TIE
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Evaluation:
     """Warm starts for neighbouring points; dropped for all but the best point of a column to save memory."""
     details: dict[str, float] = field(default_factory=dict)
     """Further columns of the table."""
+
+    @property
+    def score_error(self) -> float:
+        """How much smaller the score of the exact solution may be; 0 where its edges are proved, or unknown."""
+        return self.details.get("score_error", 0.0)
 
     @classmethod
     def of(cls, point: tuple[float, float], score: float, solutions: Sequence[Solution], **more: float) -> Evaluation:
@@ -142,8 +150,28 @@ class Information(Evaluator):
         self._sizes = sample_sizes(source)
 
     def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
-        """Score of the single part (all samples)."""
-        return solved[0].score, {}
+        """Score of the single part (all samples), its undecided entries and how much they may lower it."""
+        (part,), (source, _) = solved, self.parts[0]
+        if self.options.latent is not None:  # the gap proves no edge of A
+            return part.score, {}
+        return part.score, self._undecided(source, part.solution)
+
+    def _undecided(self, source: CovarianceSource, solution: Solution) -> dict[str, float]:
+        """Number of undecided entries, and how much smaller the score of the exact solution may be.
+
+        Each undecided entry counts the price of an edge. Where the penalised matrices are scored, the gap bounds their
+        deviance, and only entries that may not be edges can lower the score further.
+        """
+        certificate = solution.certificate
+        not_proved = sum(solution.n_edges) - certificate.edges_present + _undecided_values(solution)
+        undecided = certificate.edges_undetermined + _undecided_values(solution)
+        counted, error = undecided, 0.0
+        if not self._relaxed:
+            counted, error = not_proved, deviance_error(source, solution, self._sizes)
+        if counted:
+            size = GraphSize.of(solution.precision, self._sizes, solution.edge_clusters)
+            error += counted * price_of_edge(self._criterion, size, self._sizes, source.n_variables, self._gamma)
+        return {"undecided": float(undecided), "score_error": error}
 
     def score_part(self, source: CovarianceSource, known: Any, solution: Solution) -> float:
         """The criterion of a solution; infinite where its degrees are too large for n_k, or without a maximum."""
@@ -161,3 +189,14 @@ class Information(Evaluator):
         else:
             deviance = deviances(source, measured_precision(solution))
         return np.inf if deviance is None else float((self._sizes * deviance).sum()) + complexity
+
+
+def _undecided_values(solution: Solution) -> int:
+    """Number of values of which it is undecided whether classes share them (fused penalties)."""
+    clusters = solution.edge_clusters
+    if clusters is None or not len(clusters.rows):
+        return 0
+    present = clusters.present(solution.precision)
+    one, two = clusters.neighbours.T
+    open_comparisons = (~clusters.proved & present[:, one] & present[:, two]).sum(axis=1)
+    return int(np.minimum(open_comparisons, np.maximum(present.sum(axis=1) - 1, 0)).sum())

@@ -12,6 +12,8 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError
 from jointglasso.data.missing import pairwise_products
+from jointglasso.duality import precision_radius
+from jointglasso.solution import Solution
 
 
 def components_of(Theta: Any) -> list[IntArray]:
@@ -62,6 +64,30 @@ def deviances(source: CovarianceSource, precision: Sequence[Any]) -> FloatArray:
         Theta = sparse.coo_array(matrix)
         out[k] = float(source.entries(k, Theta.row, Theta.col) @ Theta.data) - logdet(matrix)
     return out
+
+
+def deviance_error(source: CovarianceSource, solution: Solution, sizes: FloatArray) -> float:
+    """How much smaller ``sum_k n_k d_k`` of the exact solution may be, d_k the deviances of its penalised matrices.
+
+    d is convex with gradient ``G = S - W`` at Theta, hence ``d(Theta*) >= d - |Theta^(1/2) G Theta^(1/2)|_F t`` with t
+    the distance of Theta* in the metric of Theta. With ``f(t) = log(1 + t) - t / (1 + t) >= t^2 / 2 / (1 + t)^2`` the
+    gaps of the classes, whose weighted sum is at most the gap, bound t.
+    """
+    gap, weights = solution.certificate.gap, np.asarray(solution.parameters["weights"], dtype=float)
+    if not np.isfinite(gap):
+        return np.inf
+    slopes = np.empty(len(weights))
+    for k, matrix in enumerate(solution.precision):
+        Theta = sparse.csr_array(matrix)
+        square = (Theta.diagonal() * source.diagonal(k) - 1.0) ** 2
+        total = 0.0
+        for members, block in diagonal_blocks(Theta):
+            square[members] = 0.0
+            root = np.linalg.cholesky(block)
+            total += float(((root.T @ source.block(k, members) @ root - np.eye(len(members))) ** 2).sum())
+        slopes[k] = total + square.sum()
+    largest = precision_radius(np.full(len(weights), gap), weights).max()
+    return float((1.0 + largest) * np.sqrt(2.0 * gap * (sizes**2 * slopes / weights).sum()))
 
 
 def held_out_loss(scores: FloatArray, Theta: Any, logdet_Theta: float) -> float:

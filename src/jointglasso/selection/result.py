@@ -12,7 +12,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count
 from jointglasso.errors import argument
 from jointglasso.selection.criteria import CRITERIA
-from jointglasso.selection.evaluation import TIE
+from jointglasso.selection.evaluation import SETTLED, TIE
 from jointglasso.selection.grids import LambdaGrid
 from jointglasso.solution import Solution
 
@@ -34,8 +34,9 @@ class SelectionResult:
         relaxed estimate on its support.
     records : dict of arrays (m,)
         One entry per point: lambda1, lambda2, strength, similarity, column, score (smaller is better), edges (over all
-        classes), tried, converged, relative_gap, ``edges[class]``, and more depending on the criterion. `table` is the
-        same as a data frame.
+        classes), tried, converged, relative_gap, ``edges[class]``, and more depending on the criterion: for information
+        criteria `undecided`, the entries that the gap proves neither zero nor non-zero, and `score_error`, how much
+        smaller they may make the score. `table` is the same as a data frame.
     n_failed, n_solves : int
         Solves that stopped before their tolerance, and solves in all, folds and subsamples included.
     limit : float or None
@@ -107,6 +108,18 @@ class SelectionResult:
         return float(self.records["score"][self.best])
 
     @property
+    def contenders(self) -> list[int]:
+        """Points whose undecided entries could make them the best, the chosen one included.
+
+        Empty if the edges are proved to be those of the exact solution wherever the score could be the smallest: the
+        choice is then certified.
+        """
+        if "score_error" not in self.records:
+            return []
+        scores, errors = (np.asarray(self.records[name], dtype=float) for name in ("score", "score_error"))
+        return np.flatnonzero((errors > SETTLED) & (scores - errors <= self.score + TIE)).tolist()
+
+    @property
     def table(self) -> Any:
         """The records as a pandas data frame, one row per point."""
         import pandas as pd
@@ -147,6 +160,7 @@ class SelectionResult:
         lines += [
             self._neighbours(),
             self._flatness(),
+            *self._proofs(),
             *self._halves(),
             *([self.left_out] if self.left_out else []),
             *self.notes,
@@ -269,6 +283,31 @@ class SelectionResult:
         difference = float(self.records["score"][point]) - self.score
         worse = f"{difference:+.4g}" if np.isfinite(difference) else "without a maximum of the likelihood,"
         return f"{worse} with {count(int(self.records['edges'][point]), 'edge')}"
+
+    def _proofs(self) -> list[str]:
+        """Whether the scores that matter are those of the exact solutions."""
+        if "score_error" not in self.records or not np.isfinite(self.score):
+            return []
+        others = [point for point in self.contenders if point != self.best]
+        undecided = int(self.records["undecided"][self.best])
+        if not undecided and not others:
+            return [
+                "Its edges are certified, and so are those of every point whose undecided edges could make it better."
+            ]
+        lines = []
+        if undecided:
+            error = float(self.records["score_error"][self.best])
+            lines.append(
+                f"Undecided entries at this point: {undecided}, which may lower its score by up to {error:.3g}."
+            )
+        if others:
+            scores, errors = (np.asarray(self.records[name], dtype=float)[others] for name in ("score", "score_error"))
+            gain = self.score - float((scores - errors).min())
+            lines.append(
+                f"{_others(len(others))} with undecided edges that could score up to {gain:.3g} better; a smaller "
+                f"{argument('tol')} decides them."
+            )
+        return [" ".join(lines)]
 
     def _halves(self) -> list[str]:
         """Whether two halves of the samples choose about as many edges."""

@@ -26,6 +26,7 @@ from jointglasso.errors import argument, warn_caller
 from jointglasso.screening.curve import largest_penalties
 from jointglasso.selection.auto_penalty import model_choice
 from jointglasso.selection.budget import SCANNED_ONCE, Budget, describe_left_out, scanned_once
+from jointglasso.selection.certify_choice import certify_choice
 from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, check_gamma, single_edge_rate
 from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
@@ -175,7 +176,8 @@ def select(
         limit on all concurrent solves of a machine together) and ``checkpoint`` (a folder with one checkpoint per
         point: the same call after an interrupt reads the finished points from it). ``penalty="auto"`` selects with the
         group and with the fused penalty and takes the one with the larger likelihood of held-out samples.
-        ``latent=[0.4, 0.8]`` tries these penalties mu on latent variables, ``"auto"`` multiples of the noise, and none.
+        ``latent=[0.4, 0.8]`` tries these penalties mu on latent variables, ``"auto"`` multiples of the noise, and none;
+        with ``latent_rank=2`` the chosen networks have two latent variables in all, with ``[1, 1]`` one in each class.
 
     Returns
     -------
@@ -368,6 +370,8 @@ def _by_score(data: SelectionData, settings: SelectionSettings, omegas: Sequence
         tracker = Tracker(settings.callback, len(grid) * evaluate.solves, interim)
         stop = Patience(settings.patience, evaluate.tie)
         outcome = _run_or_interim(lambda: walk_grid(evaluate, grid, stop, budget, tracker, workers), interim, settings)
+    if isinstance(evaluate, Information) and data.source.n_variables <= SCANNED_ONCE and not outcome.interrupted:
+        outcome = replace(outcome, done=certify_choice(evaluate, outcome.done))
     scores = _column(grid, outcome.done, "score")
     if not np.isfinite(scores).any():
         raise InputError(

@@ -76,15 +76,15 @@ def low_rank_is_zero(problem: LatentProblem, dual: FloatArray, gap: float) -> bo
 
 def solve_latent(
     problem: LatentProblem,
-    start: FloatArray,
+    start: tuple[FloatArray, list[FloatArray]],
     allowed: Callable[[float], float],
     max_iter: int,
     report: Callable[..., bool],
 ) -> tuple[LatentPoint, int, str]:
-    """Iterate from `start`, a solution without latent variables, until the gap is at most `allowed(objective)`."""
+    """Iterate from `start`, A in flat storage and the factors of L, until the gap is at most `allowed(objective)`."""
     method = _LatentIteration(problem, start)
     state = method.init(None)
-    start_point = bound(problem, start, [np.zeros((len(S), 0)) for S in state.S], state.dual)
+    start_point = bound(problem, *start, state.dual)
     best = _BestLatent(start_point, allowed, report)
     n_iter, reason = run(method, best, max_iter)
     return best.point, n_iter, reason
@@ -118,13 +118,13 @@ class _BestLatent(Best[LatentPoint]):
 
 
 class _LatentIteration(IterativeMethod["_LatentState", LatentPoint]):
-    """ADMM on full matrices from `start`, a solution without latent variables."""
+    """ADMM on full matrices from `start`, A and the factors of L."""
 
-    def __init__(self, problem: LatentProblem, start: FloatArray) -> None:
+    def __init__(self, problem: LatentProblem, start: tuple[FloatArray, list[FloatArray]]) -> None:
         self.problem, self.start = problem, start
 
     def init(self, best: _BestLatent | None) -> _LatentState:
-        return _LatentState(self.problem, self.start)
+        return _LatentState(self.problem, *self.start)
 
     def step(self, state: _LatentState) -> _LatentState:
         if state.n_iter > 0:
@@ -148,7 +148,7 @@ class _LatentState(State):
     whose variances spread over decades take a tenth of the iterations. `A_flat`, `dual` and `factors` are scaled back.
     """
 
-    def __init__(self, problem: LatentProblem, start: FloatArray) -> None:
+    def __init__(self, problem: LatentProblem, A: FloatArray, factors: list[FloatArray]) -> None:
         super().__init__()
         system = problem.system
         variance = system.optimal_variance(problem.diagonal_penalty).reshape(system.n_blocks, -1).mean(axis=0)
@@ -157,11 +157,12 @@ class _LatentState(State):
         self.problem, self.S = problem, problem.stack(system.S) / self.products
         self.weight = system.block_weight[:, None, None]
         self.rho = float(system.block_weight.mean() * np.sqrt(variance).mean() ** 2)
-        theta = problem.stack(start) * self.products
-        inverse = problem.stack(factorize(system, start).inverse) / self.products
+        L = np.stack([F @ F.T for F in factors])
+        theta = problem.stack(A) - L
+        inverse = problem.stack(factorize(system, theta.ravel()).inverse) / self.products
         self.V = self.weight * (inverse - self.S) / self.rho
-        self.Y = np.stack([theta, theta, np.zeros_like(theta)])
-        self.X, self.Y_before, self.A_flat = self.Y, self.Y, start
+        self.Y = np.stack([theta, problem.stack(A), L]) * self.products
+        self.X, self.Y_before, self.A_flat = self.Y, self.Y, A
         self.values, self.vectors = np.zeros(theta.shape[:2]), np.zeros_like(theta)
 
     @property
