@@ -18,6 +18,8 @@ test of partial correlations (inverse of S, Fisher's z), where p < n.
 `power`: its power where they differ, and level and power of contrasts of four classes.
 `combinations`: level of `network_test` with Spearman's correlations, pairwise deletion and ordinal variables.
 `listed`: differences between classes as `jointglasso fit` lists them: those of the estimates, and the significant ones.
+`latent`: latent variables of a known number: the number that `select(latent="auto")` finds, and the edges that it,
+`latent_rank` with the true number, and `select` without latent variables find.
 `strength`: one class is cut into parts of unlike size; variables whose strengths are said to differ are false.
 `real`: one class of real data is halved at random; a difference that is found is false.
 `held_out`: log-likelihood of tumours that had no part in the choice of the network.
@@ -849,6 +851,39 @@ def changes_table(repetitions: int, seed: int, work: Work) -> None:
         print_row(n, *(mean_and_error(column) for column in rows.T))
 
 
+#: Latent variables of each class; a chain of 12 variables, 400 samples in each of two classes.
+LATENT = (0, 1, 2)
+
+
+def latent_choices(job: tuple[int, int, int]) -> list[list[float]]:
+    """By way: mean rank, share of the edges of the chain found, and other edges a class."""
+    r, seed, number = job
+    rng = np.random.default_rng([seed, number, r])
+    p, covariance = 12, np.linalg.inv(np.eye(12) + 0.4 * (np.eye(12, k=1) + np.eye(12, k=-1)))
+    loadings = rng.choice([-1.0, 1.0], (p, r)) if r > 1 else np.ones((p, r))
+    samples = {
+        name: rng.multivariate_normal(np.zeros(p), covariance, size=400) + rng.normal(size=(400, r)) @ loadings.T
+        for name in ("calm", "stress")
+    }
+    rows, truth = [], np.eye(p, k=1) > 0
+    for latent in ({"latent": "auto"}, {"latent_rank": [r, r]} if r else {}, {}):
+        found = jgl.select(samples, **latent).solution
+        ranks = [0] if found.low_rank is None else found.low_rank.ranks
+        edges = [np.triu(Theta.toarray(), 1) != 0 for Theta in found.precision]
+        right = np.mean([(one & truth).sum() for one in edges]) / (p - 1)
+        rows.append([float(np.mean(ranks)), right, float(np.mean([(one & ~truth).sum() for one in edges]))])
+    return rows
+
+
+def latent_table(repetitions: int, seed: int, work: Work) -> None:
+    print_header("latent variables", "choice", "mean rank", "edges found", "other edges a class")
+    for r in LATENT:
+        found = np.array(work(latent_choices, [(r, seed, number) for number in range(repetitions)]))
+        for way, name in enumerate(('latent="auto"', "latent_rank", "without")):
+            if r or way != 1:
+                print_row(r, name, *(mean_and_error(column) for column in found[:, way].T))
+
+
 def begin() -> None:
     """A process of several keeps to one core."""
     warnings.simplefilter("ignore")
@@ -869,6 +904,7 @@ def main() -> None:
         "combinations": lambda o, work: combinations_table(o.repetitions, o.seed, work),
         "listed": lambda o, work: listed_table(o.repetitions, o.seed, work),
         "changes": lambda o, work: changes_table(o.repetitions, o.seed, work),
+        "latent": lambda o, work: latent_table(-(-o.repetitions // few), o.seed, work),
         "strength": lambda o, work: strength_table(o.repetitions, o.seed, work),
         "real": lambda o, work: real_table(o.repetitions, o.seed, work, o.data),
         "held_out": lambda o, work: held_out_table(-(-o.repetitions // 40), o.seed, work),

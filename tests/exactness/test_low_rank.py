@@ -192,6 +192,11 @@ def test_the_command_line(tmp_path):
     assert alone.exit_code == 2 and "--latent is for a solve at given penalties" in alone.output
     proving = CliRunner().invoke(main, [*asked[:-1], str(tmp_path / "other"), "--prove"])
     assert proving.exit_code == 2 and "--prove does not go with --latent" in proving.output
+    asked = [*given[:4], "--no-figures", "--lambda1", "0.3", "--lambda2", "0.05", "--out", str(tmp_path / "rank")]
+    done = CliRunner().invoke(main, [*asked, "--latent-rank", "1,1"])
+    assert done.exit_code == 0 and "Latent variables: a 1, b 1" in done.output, done.output
+    wrong = CliRunner().invoke(main, [*asked[:-1], str(tmp_path / "no"), "--latent-rank", "one"])
+    assert wrong.exit_code == 2 and "--latent-rank one is not a whole number" in wrong.output
 
 
 def test_a_wide_gap_proves_nothing_about_latent_variables():

@@ -111,7 +111,9 @@ def test_a_given_rank_is_found_by_bisection_and_impossible_ones_are_refused():
         ranks = found.low_rank.ranks
         assert ranks == rank if isinstance(rank, list) else sum(ranks) == rank
         again = jgl.solve(source, 0.1, 0.05, latent=found.low_rank.mu, **options)  # without the warm starts
-        assert again.low_rank.ranks == ranks and found.status and again.objective == pytest.approx(found.objective, 1e-5)
+        assert (
+            again.low_rank.ranks == ranks and found.status and again.objective == pytest.approx(found.objective, 1e-5)
+        )
     for rank, message in (
         ([2, 1], r"no penalty mu gives .* nearest ranks by class are \[1, 2\]"),
         (21, r"\[10, 10\]"),  # every variable but two is needed for the diagonal of A

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     "--latent", type=float, metavar="MU", help="Nuclear-norm penalty on the latent variables (low-rank part)."
 )
 @click.option(
+    "--latent-rank",
+    metavar="R[,R,...]",
+    help="Number of latent variables over all classes, or by class; the penalty on them is found for it.",
+)
+@click.option(
     "--select", "--criterion", "criterion", type=CRITERIA, help="Criterion for the penalties [default: jbic]."
 )
 @folder_options("the result", required=True)
@@ -114,9 +119,13 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError("--penalty auto goes with a choice of the penalties: leave --lambda1 and --lambda2 out.")
     if options["latent"] is not None and not fixed:
         raise click.UsageError("--latent is for a solve at given penalties: add --lambda1 and --lambda2.")
-    for name in ("prove", "stability"):
-        if options["latent"] is not None and options[name]:
-            raise click.UsageError(f"--{name} does not go with --latent: leave one of them out.")
+    if options["latent"] is not None and options["latent_rank"] is not None:
+        raise click.UsageError("--latent-rank finds the penalty that --latent gives: leave one of them out.")
+    for latent in ("latent", "latent_rank"):
+        for name in ("prove", "stability"):
+            if options[latent] is not None and options[name]:
+                other = latent.replace("_", "-")
+                raise click.UsageError(f"--{name} does not go with --{other}: leave one of them out.")
 
 
 def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:

@@ -23,7 +23,7 @@ SECTIONS = {
     "Table": ("subset", "variables", "drop", "top_variance", "log", "covariates", "missing", "constant", "read"),
     "Model": (
         "scale", "association", "weights", "penalty", "class_graph", "penalize_diagonal", "fuse_diagonal",
-        "pair_weights", "penalty_shape", "latent", "se",
+        "pair_weights", "penalty_shape", "latent", "latent_rank", "se",
     ),
     "Penalties": (
         "lambda1", "lambda2", "criterion", "gamma", "penalized_scores", "folds", "subsamples", "seed", "n_lambdas",

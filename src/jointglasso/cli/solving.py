@@ -41,9 +41,20 @@ def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
     if options["max_memory"] is not None:
         arguments["max_memory"] = options["max_memory"] * 2**30
     arguments |= _class_penalty(options, data)
+    if options.get("latent_rank") is not None:
+        arguments["latent_rank"] = _latent_rank(options["latent_rank"])
     if options["pair_weights"] is not None:
         arguments["pair_weights"] = read_pair_weights(options["pair_weights"])
     return arguments
+
+
+def _latent_rank(text: str) -> int | list[int]:
+    """The number of ``--latent-rank``, or the list of numbers by class."""
+    try:
+        ranks = [int(word) for word in split([text])]
+    except ValueError:
+        raise click.UsageError(f"--latent-rank {text} is not a whole number, or one for each class: 1,1.") from None
+    return ranks if len(ranks) > 1 else ranks[0]
 
 
 def _class_penalty(options: dict[str, Any], data: Data) -> dict[str, Any]:

@@ -89,14 +89,14 @@ def with_rank(
     nearest = sorted(first, key=lambda ranks: abs(sum(ranks) - wanted))[:3]
     ranks_of = "; ".join(f"{list(ranks)} at mu = {first[ranks]:.4g}" for ranks in nearest)
     raise InputError(
-        f"{argument('latent_rank', rank)}: no penalty mu gives low-rank parts of this rank at these lambda1 and lambda2; "
-        f"the nearest ranks by class are {ranks_of}. Ask for one of these, or give another lambda1.",
+        f"{argument('latent_rank', rank)}: no penalty mu gives low-rank parts of this rank at these lambda1 and "
+        f"lambda2; the nearest ranks by class are {ranks_of}. Ask for one of these, or give another lambda1.",
         "latent_rank",
     )
 
 
 def _checked_rank(rank: Any, n_classes: int, n_variables: int) -> int | list[int]:
-    """Return the rank over all classes, or the ranks by class; InputError unless some is at least 1, and all below p."""
+    """Return the rank over all classes, or the ranks by class; InputError if none is above 0, or one is p or more."""
     try:
         ranks = [operator.index(one) for one in (rank if isinstance(rank, (list, tuple, np.ndarray)) else [rank])]
     except TypeError:
@@ -105,8 +105,8 @@ def _checked_rank(rank: Any, n_classes: int, n_variables: int) -> int | list[int
     most = n_variables - 1 if by_class else n_classes * (n_variables - 1)
     if len(ranks) != (n_classes if by_class else 1) or not sum(ranks) or not 0 <= min(ranks) <= max(ranks) <= most:
         raise InputError(
-            f"{argument('latent_rank', rank)} must be a whole number from 1 on, the rank over all classes, or a list of "
-            f"{n_classes} whole numbers below {n_variables}, one for each class.",
+            f"{argument('latent_rank', rank)} must be a whole number from 1 on, the rank over all classes, or a list "
+            f"of {n_classes} whole numbers below {n_variables}, one for each class.",
             "latent_rank",
         )
     return ranks if by_class else ranks[0]
@@ -141,18 +141,18 @@ def with_latent(
         system = build_system(problem.source, blocks, problem.weights, problem.pair_weights, cores_here())
     latent = LatentProblem(system, problem.penalty, problem.diagonal_penalty, mu)
     theta = flat_from_precisions(system, plain.precision, p)
-    point = theta, [np.zeros((p, 0))] * system.n_blocks
-    if start is not None and start.low_rank is not None:
-        factors = [start.low_rank.factors[k] for k in system.block_class]
-        point = flat_from_precisions(system, start.precision, p), factors
-    parameters = plain.parameters | {"latent": mu}
+    nothing = [np.zeros((p, 0))] * system.n_blocks
+    point = theta, nothing
+    if start is not None and (low_rank := start.low_rank) is not None:
+        point = flat_from_precisions(system, start.precision, p), [low_rank.factors[k] for k in system.block_class]
     with clock.stage("certificate"), blas_threads_for(p):
         bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
         bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
         none = low_rank_is_zero(latent, bounds.dual, bounds.total_gap)
     if none or options.control.stopped_by is not None:
-        nothing = [np.zeros((p, 0)) for _ in range(problem.source.n_classes)]
-        return replace(plain, parameters=parameters, low_rank=LowRank(mu, nothing, proved_zero=none))
+        return replace(
+            plain, parameters=plain.parameters | {"latent": mu}, low_rank=LowRank(mu, nothing, proved_zero=none)
+        )
     control, history = options.control, options.control.history
 
     def report(objective: float, gap: float | None) -> bool:
@@ -183,7 +183,7 @@ def with_latent(
         history=History(history),
         methods={"admm": 1},
         certified=certified,
-        parameters=parameters,
+        parameters=plain.parameters | {"latent": mu},
         edge_clusters=edge_clusters_of(problem, precision, []),
         low_rank=LowRank(mu, by_class),
     )
