@@ -135,6 +135,7 @@ def with_latent(
     `start` is a solution at another mu to start from.
     """
     p, coupled = problem.source.n_variables, problem.penalty.coupling
+    plain = replace(plain, parameters=plain.parameters | {"latent": mu})
     labels = np.zeros((problem.source.n_classes, p), dtype=np.int64)
     blocks = class_blocks(labels, smallest=1, coupled=coupled)
     with clock.stage("covariance"):
@@ -150,9 +151,7 @@ def with_latent(
         bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
         none = low_rank_is_zero(latent, bounds.dual, bounds.total_gap)
     if none or options.control.stopped_by is not None:
-        return replace(
-            plain, parameters=plain.parameters | {"latent": mu}, low_rank=LowRank(mu, nothing, proved_zero=none)
-        )
+        return replace(plain, low_rank=LowRank(mu, nothing, proved_zero=none))
     control, history = options.control, options.control.history
 
     def report(objective: float, gap: float | None) -> bool:
@@ -183,7 +182,6 @@ def with_latent(
         history=History(history),
         methods={"admm": 1},
         certified=certified,
-        parameters=plain.parameters | {"latent": mu},
         edge_clusters=edge_clusters_of(problem, precision, []),
         low_rank=LowRank(mu, by_class),
     )
