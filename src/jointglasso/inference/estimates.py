@@ -97,8 +97,6 @@ class Estimates:
     """(m, K): estimate and standard error."""
     degrees: FloatArray
     """(K,): degrees of freedom of the standard errors."""
-    factor: FloatArray
-    """(K,): mean over the pairs of the variance relative to Gaussian data."""
     limit: float
     """All pairs with a p-value up to this in any test are included; 1 if every pair is."""
 
@@ -110,17 +108,16 @@ def estimate(data: InferenceData, residuals: list[Residuals], se: str, keep: flo
     if keep is None:
         rows, columns = np.triu_indices(data.n_variables, 1)
         by_class = [_all_pairs_of_class(data, part, k, se) for k, part in enumerate(residuals)]
-        z = np.column_stack([np.arctanh(rho[rows, columns]) for rho, _, _ in by_class])
-        g = np.column_stack([factor[rows, columns] for _, factor, _ in by_class])
-        mean = np.array([average for _, _, average in by_class])
+        z = np.column_stack([np.arctanh(rho[rows, columns]) for rho, _ in by_class])
+        g = np.column_stack([factor[rows, columns] for _, factor in by_class])
     else:
         rows, columns, z = pairs_beyond(data, residuals, keep)
-        parts = map_on_threads(
-            lambda k: _factors(data, residuals[k], k, se, rows, columns, z[:, k]), range(len(residuals))
+        classes = range(len(residuals))
+        g = np.column_stack(
+            map_on_threads(lambda k: _factors(data, residuals[k], k, se, rows, columns, z[:, k]), classes)
         )
-        g, mean = np.column_stack([factor for factor, _ in parts]), np.array([average for _, average in parts])
     error = np.sqrt(g / (data.sizes - 3.0))
-    return Estimates(rows, columns, z, error, degrees_of_freedom(data, se), mean, 1.0 if keep is None else keep)
+    return Estimates(rows, columns, z, error, degrees_of_freedom(data, se), 1.0 if keep is None else keep)
 
 
 def degrees_of_freedom(data: InferenceData, se: str) -> FloatArray:
@@ -161,31 +158,26 @@ def choose_limit(data: InferenceData, residuals: list[Residuals]) -> float | Non
     return limit
 
 
-def _all_pairs_of_class(
-    data: InferenceData, residuals: Residuals, k: int, se: str
-) -> tuple[FloatArray, FloatArray, float]:
-    """Partial correlations (p, p), variance factors (p, p), and the mean factor of class k."""
+def _all_pairs_of_class(data: InferenceData, residuals: Residuals, k: int, se: str) -> tuple[FloatArray, FloatArray]:
+    """Partial correlations (p, p) and variance factors (p, p) of class k."""
     rho = residuals.all_pairs()
     np.fill_diagonal(rho, 0.0)
     lower_bound = np.ones_like(rho) if residuals.dilution is None else residuals.dilution
     if se == "gaussian":
-        return rho, lower_bound, 1.0
+        return rho, lower_bound
     if data.bootstrap_deviations is not None:
         g = resampled_factors(residuals, rho, data.bootstrap_deviations[k], data.sizes[k])
-    else:
-        g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
+        return rho, at_least_of_its_variables(g) * lower_bound
+    g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
     upper = np.triu_indices(len(g), 1)
-    mean = mean_of_factors(g[upper], rho[upper])
-    bounded = moderated(g, mean) if data.bootstrap_deviations is None else at_least_of_its_variables(g)
-    return rho, bounded * lower_bound, mean
+    return rho, moderated(g, mean_of_factors(g[upper], rho[upper])) * lower_bound
 
 
 def _factors(
     data: InferenceData, residuals: Residuals, k: int, se: str, rows: IntArray, columns: IntArray, z: FloatArray
-) -> tuple[FloatArray, float]:
-    """Moderated variance factors of the pairs (rows, columns), and the mean factor of class k."""
+) -> FloatArray:
+    """Moderated variance factors of the pairs (rows, columns) in class k."""
     if se == "gaussian":
-        return np.ones_like(z), 1.0
+        return np.ones_like(z)
     subjects = None if data.subjects is None else data.subjects[k]
-    mean = mean_factor(residuals, subjects)
-    return moderated(factors(residuals, rows, columns, np.tanh(z), subjects), mean), mean
+    return moderated(factors(residuals, rows, columns, np.tanh(z), subjects), mean_factor(residuals, subjects))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,19 +38,20 @@ PALE = "#BBBBBB"
 
 
 #: End of the parameters of every figure, and what is returned.
-_SAVED = """path : str or path, optional
-        File to save the figure to; the suffix determines the format.
+_SAVED = """\
+path : str or path, optional
+    File to save the figure to; the suffix determines the format.
 
-    Returns
-    -------
-    matplotlib.figure.Figure"""
+Returns
+-------
+matplotlib.figure.Figure"""
 
 Draw = TypeVar("Draw", bound=Callable[..., Figure])
 
 
 def documented(draw: Draw) -> Draw:
     """Decorator of the public figures: `path` and the result take the place of ``{saved}`` in the docstring."""
-    draw.__doc__ = (draw.__doc__ or "").replace("{saved}", _SAVED)
+    draw.__doc__ = cleandoc(draw.__doc__ or "").replace("{saved}", _SAVED)
     return draw
 
 
