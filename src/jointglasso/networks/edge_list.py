@@ -16,6 +16,9 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 KINDS = ("shared", "partly shared", "specific")
 SHARED, PARTLY_SHARED, SPECIFIC = range(3)
 
+#: Number of pairs of variables up to which a picture of a network is readable.
+READABLE = 150
+
 
 @dataclass(frozen=True)
 class EdgeList:
@@ -72,7 +75,7 @@ class EdgeList:
             return np.zeros(0)
         return np.asarray(np.maximum.reduceat(np.abs(self.partial_correlation), self.starts))
 
-    def readable_strength(self, max_pairs: int) -> float:
+    def readable_strength(self, max_pairs: int = READABLE) -> float:
         """Threshold on the strength that keeps `max_pairs` pairs; 0 where there are at most 25 % more."""
         if self.n_pairs <= 1.25 * max_pairs:
             return 0.0

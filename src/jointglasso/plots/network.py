@@ -14,6 +14,7 @@ from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_choice, check_count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.communities import VariableGroups, node_groups
+from jointglasso.networks.edge_list import READABLE
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots import canvas
 from jointglasso.plots.node_labels import Scene, place_labels
@@ -21,9 +22,6 @@ from jointglasso.plots.strokes import draw_edges, draw_legend, node_colours
 
 #: Maximum number of variables that are all labelled; of more, the hubs.
 ALL_NAMED = 45
-
-#: Number of pairs of variables up to which a figure is readable.
-READABLE = 150
 
 #: Width of a panel by its height.
 ASPECT = 1.2
@@ -116,8 +114,7 @@ def _strong(networks: JointNetworks, pairs: int | str) -> JointNetworks:
     if not isinstance(pairs, str):
         return networks.strongest(pairs)
     check_choice("pairs", pairs, ("auto", "all"))
-    # Up to 25 % more pairs are drawn rather than truncated.
-    readable = pairs == "all" or networks.edge_list.n_pairs <= 1.25 * READABLE
+    readable = pairs == "all" or networks.edge_list.readable_strength() == 0.0
     return networks if readable else networks.strongest(READABLE)
 
 

@@ -33,9 +33,6 @@ from jointglasso.solution import Solution
 #: Distance of neighbouring variables in units of the stored coordinates, which are integers to keep the file small.
 _GRID = 50
 
-#: Number of pairs up to which a network is readable; the page starts with as many of the strongest.
-READABLE = 150
-
 #: Maximum number of classes shown side by side at the start; of more, one at a time with a slider.
 SIDE_BY_SIDE = 9
 
@@ -112,7 +109,7 @@ def network_payload(
     networks: JointNetworks, *, title: str | None = None, groups: Any = "auto", texts: Mapping[Any, str] | None = None
 ) -> dict[str, Any]:
     """Data of networks without a solution: no certificate, parameters or selection."""
-    strength, n = networks.edge_list.readable_strength(READABLE), networks.n_classes
+    strength, n = networks.edge_list.readable_strength(), networks.n_classes
     place = np.rint(common_layout(networks.precision, strength) * _GRID).astype(np.int64)
     grouping = node_groups(networks, groups)
     certified = networks.edge_certified.astype(int).tolist() if networks.has_certified else None

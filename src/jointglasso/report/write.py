@@ -21,8 +21,9 @@ from jointglasso._files import atomic_text
 from jointglasso.data.checks import InputError, InputTypeError
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
+from jointglasso.networks.edge_list import READABLE
 from jointglasso.networks.tables import summary_rows
-from jointglasso.report.payload import READABLE, make_payload, network_payload
+from jointglasso.report.payload import make_payload, network_payload
 from jointglasso.selection import SelectionResult
 from jointglasso.solution import Solution
 
