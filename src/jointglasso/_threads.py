@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -100,8 +100,9 @@ def _map_shared(function: Callable[[Any], Result], items: Sequence[Any] | IntArr
     job = [process_items]  # cleared at the end: a late pool thread finds it empty and keeps no reference
     futures: list[Future[None]] = []
     try:
-        for _ in range(min(n_threads, len(items)) - 1):
-            futures.append(_helpers().submit(_run_job, job))
+        with suppress(RuntimeError):  # no further thread can be started: this one and the others take the items
+            for _ in range(min(n_threads, len(items)) - 1):
+                futures.append(_helpers().submit(_run_job, job))
         process_items()
     finally:
         _exhaust(pending)

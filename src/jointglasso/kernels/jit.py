@@ -141,7 +141,8 @@ def _announced(kernel: Any) -> Iterator[None]:
     name = f"{kernel.py_func.__module__.rpartition('.')[2]}.{kernel.py_func.__name__}"
     timer = threading.Timer(_SILENT_SECONDS, lambda: announce(f"Compiling {name}, once on this machine."))
     timer.daemon = True
-    timer.start()
+    with suppress(RuntimeError):  # no further thread can be started
+        timer.start()
     try:
         yield
     finally:
