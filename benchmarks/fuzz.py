@@ -85,6 +85,8 @@ class Problem:
     present: np.ndarray | None = None
     """(K, p): the variables that each class has; None for all."""
     ill_conditioned: bool = False
+    by_class: np.ndarray | None = None
+    """(K, p, p): weights of the L1 part by class; `factor` is then that of the coupling term."""
 
     @property
     def has_pair(self) -> np.ndarray:
@@ -120,6 +122,8 @@ class Problem:
         options |= {} if self.graph is None else {"class_graph": self.graph}
         options |= {"fuse_diagonal": True} if self.fuse_diagonal else {}
         options |= {} if self.latent is None else {"latent": self.latent}
+        if self.by_class is not None:
+            return options | {"pair_weights": list(self.by_class), "coupling_weights": self.factor}
         return options | ({} if plain else {"pair_weights": self.factor})
 
     @property
@@ -128,10 +132,20 @@ class Problem:
 
     @property
     def charged(self) -> tuple[np.ndarray, np.ndarray]:
-        """(p, p): what lambda1 and lambda2 are at each entry; the diagonal's own penalty is apart."""
+        """(p, p) or (K, p, p): what lambda1 and lambda2 are at each entry; the diagonal's own penalty is apart."""
         finite = np.where(np.isfinite(self.factor), self.factor, 0.0)
         np.fill_diagonal(finite, 0.0)
-        return finite * self.lambda1, (finite + self.fuse_diagonal * np.eye(len(finite))) * self.lambda2
+        lambda1 = finite * self.lambda1
+        if self.by_class is not None:
+            allowed = np.isfinite(self.by_class)
+            lambda1 = np.where(allowed, np.where(allowed, self.by_class, 0.0) * self.lambda1, 1e300)
+            np.einsum("kii->ki", lambda1)[:] = 0.0
+        return lambda1, (finite + self.fuse_diagonal * np.eye(len(finite))) * self.lambda2
+
+    @property
+    def forbidden(self) -> np.ndarray:
+        """(K, p, p): entries that must be zero."""
+        return np.broadcast_to(np.isinf(self.factor if self.by_class is None else self.by_class), self.S.shape)
 
 
 def _samples_of(S: np.ndarray) -> np.ndarray:
@@ -231,6 +245,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "weights": plain,
     "pair weights": common_factor,
     "forbidden pairs": plain,
+    "weights by class": common_factor,
     "big groups": common_factor,
     "absent variables": plain,
     "class weights": common_factor,
@@ -263,8 +278,16 @@ def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
         factor = np.tril(rng.choice(choices, (p, p)), -1)
         factor = factor + factor.T
         np.fill_diagonal(factor, 1.0)
+    by_class = None
+    if family == "weights by class":
+        by_class = np.tril(rng.choice([0.0, 0.3, 1.0, 4.0, np.inf], (n_classes, p, p)), -1)
+        by_class = by_class + by_class.transpose(0, 2, 1)
+        factor = np.tril(rng.choice([0.0, 0.3, 1.0, 4.0], (p, p)), -1)
+        factor = factor + factor.T
+        if penalty == "common":  # has one weight for a pair
+            by_class = None
     # Where something is not penalised a minimum need not exist; a penalised diagonal is always safe.
-    free = lambdas.min() == 0.0 or family == "pair weights"
+    free = lambdas.min() == 0.0 or family in ("pair weights", "weights by class")
     penalize_diagonal = bool(free or rng.random() < 0.5)
     if penalize_diagonal and lambdas[0] == 0.0:
         lambdas[0] = 0.05 * scale
@@ -287,7 +310,9 @@ def draw(family: str, penalty: str, rng: np.random.Generator) -> Problem:
     else:
         storage = "dense"
     ill = family in ILL_CONDITIONED
-    return Problem(S, l1, l2, penalty, weights, factor, penalize_diagonal, graph, fused, latent, storage, present, ill)
+    return Problem(
+        S, l1, l2, penalty, weights, factor, penalize_diagonal, graph, fused, latent, storage, present, ill, by_class
+    )
 
 
 def _covariance(X: np.ndarray) -> np.ndarray:
@@ -303,7 +328,7 @@ def soft(x: np.ndarray, threshold: np.ndarray | float) -> np.ndarray:
 
 
 def group_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.ndarray:
-    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * np.sqrt((x**2).sum(axis=0))
+    return (lambda1 * np.abs(x)).sum(axis=0) + lambda2 * np.sqrt((x**2).sum(axis=0))
 
 
 def group_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.ndarray:
@@ -314,7 +339,7 @@ def group_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.nd
 
 
 def maximum_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.ndarray:
-    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * np.abs(x).max(axis=0)
+    return (lambda1 * np.abs(x)).sum(axis=0) + lambda2 * np.abs(x).max(axis=0)
 
 
 def maximum_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.ndarray:
@@ -324,6 +349,28 @@ def maximum_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.
     counts = np.arange(1, len(x) + 1).reshape(-1, *[1] * (x.ndim - 1))
     top = np.maximum(((np.cumsum(ordered, axis=0) - lambda2) / counts).max(axis=0), 0.0)
     return np.clip(s, -top, top)
+
+
+def common_value(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, has: np.ndarray | None = None) -> np.ndarray:
+    """``min_c rho |c| + gamma sum_k |x_k - c|``: c is one of the entries or zero."""
+    has = np.ones_like(x) if has is None else has
+    rho = has.sum(axis=0) * lambda1 + lambda2
+    costs = [rho * np.abs(c) + (lambda1 + lambda2) * (has * np.abs(x - c)).sum(axis=0) for c in (*x, 0.0 * x[0])]
+    return np.min(costs, axis=0)
+
+
+def common_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray) -> np.ndarray:
+    """What is left of x after its projection onto ``|u_k| <= gamma, |sum_k u_k| <= rho``, by bisection."""
+    gamma, rho = lambda1 + lambda2, len(x) * lambda1 + lambda2
+    total = np.clip(x, -gamma, gamma).sum(axis=0)
+    low, high = np.zeros_like(total), np.abs(x).max(axis=0) + gamma
+    sign = np.sign(total)
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        outside = np.abs(np.clip(x - sign * middle, -gamma, gamma).sum(axis=0)) > rho
+        low, high = np.where(outside, middle, low), np.where(outside, high, middle)
+    shift = np.where(np.abs(total) > rho, sign * high, 0.0)
+    return x - np.clip(x - shift, -gamma, gamma)
 
 
 #: Classes k < l that are tied to one another, and how much their difference costs.
@@ -345,7 +392,7 @@ def fused_value(
 ) -> np.ndarray:
     has = np.ones_like(x) if has is None else has
     differences = sum(tie * has[a] * has[b] * np.abs(x[a] - x[b]) for a, b, tie in class_edges)
-    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * differences
+    return (lambda1 * np.abs(x)).sum(axis=0) + lambda2 * differences
 
 
 def laplacian_value(
@@ -353,7 +400,7 @@ def laplacian_value(
 ) -> np.ndarray:
     has = np.ones_like(x) if has is None else has
     differences = sum(tie * has[a] * has[b] * (x[a] - x[b]) ** 2 for a, b, tie in class_edges)
-    return lambda1 * np.abs(x).sum(axis=0) + lambda2 * differences
+    return (lambda1 * np.abs(x)).sum(axis=0) + lambda2 * differences
 
 
 def fused_prox(x: np.ndarray, lambda1: np.ndarray, lambda2: np.ndarray, class_edges: ClassEdges) -> np.ndarray:
@@ -383,6 +430,8 @@ def penalty_functions(problem: Problem) -> tuple[Callable[..., np.ndarray], Call
     if problem.penalty == "maximum":
         return maximum_value, maximum_prox
     class_edges, has = fusion_ties(problem), None if problem.present is None else problem.has_pair
+    if problem.penalty == "common":
+        return (lambda *a: common_value(*a, has)), common_prox
     if problem.penalty == "laplacian":
         return (lambda *a: laplacian_value(*a, class_edges, has)), (lambda x, *a: x)
     return (lambda *a: fused_value(*a, class_edges, has)), (lambda *a: fused_prox(*a, class_edges))
@@ -409,19 +458,20 @@ def objective(problem: Problem, Theta: np.ndarray, low_rank: np.ndarray | float 
 
 def lower_bound(problem: Problem, Theta: np.ndarray) -> float:
     """Value of a dual point: with x near Theta + w (W - S), x - prox(x) lies in the dual ball, whatever x is."""
-    many = problem.penalty not in ("group", "maximum") and len(fusion_ties(problem)) > MOST_TIES
+    symmetric = problem.penalty in ("group", "maximum", "common")
+    many = not symmetric and (problem.by_class is not None or len(fusion_ties(problem)) > MOST_TIES)
     if problem.penalty == "laplacian" or many:  # whose dual function is no ball, or takes too long to project upon
         return -np.inf
     if problem.latent is not None or problem.present is not None:  # further conditions on the dual point
         return -np.inf
     weights = problem.weights[:, None, None]
     wanted = weights * (np.linalg.inv(Theta) - problem.S)
-    free = ~np.isfinite(problem.factor)
-    lambdas = problem.charged
-    own = problem.diagonal_penalty * np.eye(len(free))  # what the diagonal pays in any case
+    free, lambdas = problem.forbidden, problem.charged
+    own = problem.diagonal_penalty * np.eye(len(problem.factor))  # what the diagonal pays in any case
     largest = np.abs(Theta).max(axis=0)
     # So far along Theta that the face is found, and not so far that rounding leaves the ball.
-    stiff = np.divide(lambdas[0] + lambdas[1], largest, out=np.zeros_like(largest), where=largest > 0)
+    l1 = np.where(free, 0.0, lambdas[0]).max(axis=0)
+    stiff = np.divide(l1 + lambdas[1], largest, out=np.zeros_like(largest), where=largest > 0)
     best = -np.inf
     for share in (1000.0, 10.0, 0.0):
         x = share * stiff * Theta + wanted - own
@@ -538,8 +588,8 @@ def _disagreements(problem: Problem, found: list[tuple[dict, jgl.Solution, np.nd
             yield f"{way}: converged with a gap of {proof.gap!r}"
         if proof.edges_absent + most_present > total:
             yield f"{way}: {proof.edges_absent} entries absent, {most_present} present elsewhere, of {total}"
-        if np.isinf(problem.factor).any() and Theta[:, np.isinf(problem.factor)].any():
-            yield f"{way}: a forbidden pair is not zero"
+        if Theta[problem.forbidden].any():
+            yield f"{way}: a forbidden entry is not zero"
         yield from _wrong_claims(problem, way, solution, found)
 
 
@@ -648,7 +698,7 @@ def solvable_penalties() -> list[str]:
     """Those of ours that the package solves."""
     S = np.array([[[1.0, 0.5], [0.5, 1.0]]] * 2)
     known = []
-    for name in ("group", "maximum", "fused", "chain", "graph", "laplacian"):
+    for name in ("group", "maximum", "common", "fused", "chain", "graph", "laplacian"):
         try:
             jgl.solve(S, 0.1, 0.1, penalty=name, class_graph=[(0, 1)] if name == "graph" else None)
         except (ValueError, TypeError):

@@ -467,10 +467,12 @@ def _unpenalised_components(system: BlockSystem, penalty: PairPenalty) -> IntArr
 
 
 def unpenalised_entries(system: BlockSystem, penalty: PairPenalty) -> IntArray:
-    """Indices of the entries of unpenalised pairs."""
+    """Indices of the entries without any penalty."""
     if penalty.scale == 0.0:
         return np.arange(len(system.upper))
-    return np.flatnonzero(system.entry_factor == 0.0)
+    if not len(system.pair_factor):
+        return np.empty(0, dtype=np.int64)
+    return np.flatnonzero(~penalty.penalises(system.entry_factor, system.of_entries(system.pair_coupling)))
 
 
 def _fenchel_gap(

@@ -20,7 +20,9 @@ For "common" the penalty of a pair, both terms together, is ``min_c rho |c| + ga
 lambda1 + lambda2`` and ``rho = K lambda1 + lambda2`` (Hara and Washio 2013).
 
 With pair weights v_ij >= 0, i != j, the penalty terms of pair ij are multiplied by v_ij; an infinite weight forbids the
-pair, which is then zero in all classes. The diagonal is not affected.
+pair, which is then zero in all classes. The diagonal is not affected. Weights by class a_k,ij and of the coupling b_ij
+replace them by ``lambda1 sum_k a_k,ij |t_k| + lambda2 b_ij R(t)``; an infinite a_k,ij forbids the pair in class k. For
+"common" there is one weight for the penalty of a pair.
 
 The paper penalises the diagonal through ``|Theta_k|_1``; with ``penalize_diagonal=False`` the sum runs over i != j
 only, the convention of the R package JGL and of GGLasso. With ``fuse_diagonal=True``, JGL's convention for its fused
@@ -42,9 +44,11 @@ from scipy import sparse
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource, as_source
-from jointglasso.data.checks import check_switch, check_weights, require_bounded
+from jointglasso.data.checks import InputError, check_switch, check_weights, require_bounded
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights, as_pair_weights, make_penalty
+from jointglasso.penalties.base import coupling_weights, l1_weights
+from jointglasso.penalties.pair_weights import in_parts
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class JointProblem:
     weights: FloatArray
     penalize_diagonal: bool = True
     pair_weights: PairWeights | None = None
-    """Pair weights v_ij of the penalty; None where all are 1."""
+    """Weights of pairs in the penalty; None where all are 1."""
 
     @property
     def diagonal_penalty(self) -> float:
@@ -141,17 +145,20 @@ class JointProblem:
         values = np.concatenate([value for _, value in off_diagonal])
         order = np.argsort(keys, kind="stable")
         keys, classes, values = keys[order], classes[order], values[order]
-        factor = UNIFORM
+        factor = l1 = UNIFORM
         if self.pair_weights is not None:
             weight = self.pair_weights.factors(*np.divmod(keys, self.source.n_variables))
-            if (np.isinf(weight) & (values != 0)).any():
+            by_class = np.broadcast_to(l1_weights(weight), (len(keys), len(off_diagonal)))
+            by_class = by_class[np.arange(len(keys)), classes]
+            if (np.isinf(by_class) & (values != 0)).any():
                 return np.inf
-            finite = np.isfinite(weight)
+            finite = np.isfinite(by_class)
             keys, classes, values, weight = keys[finite], classes[finite], values[finite], weight[finite]
-            factor = weight[np.flatnonzero(np.diff(keys, prepend=-1))]
+            factor = coupling_weights(weight)[np.flatnonzero(np.diff(keys, prepend=-1))]
+            l1 = by_class[finite] if weight.ndim == 2 else UNIFORM
         start = np.flatnonzero(np.diff(keys, prepend=-1, append=-1))
         cls = self.penalty.labels(classes, *np.divmod(keys, self.source.n_variables))
-        entries = Entries(start, cls, factor, self.source.n_classes)
+        entries = Entries(start, cls, factor, self.source.n_classes, l1)
         return float(self.penalty.value(values, entries).sum()) if len(keys) else 0.0
 
 
@@ -165,6 +172,19 @@ class ProblemOptions:
     penalize_diagonal: bool = True
     fuse_diagonal: bool = False
     pair_weights: Any = None
+    coupling_weights: Any = None
+
+    def weights_of_pairs(self, source: CovarianceSource) -> PairWeights | None:
+        """`pair_weights` and `coupling_weights`, read and checked; None where all are 1."""
+        factors = as_pair_weights(
+            in_parts(self.pair_weights, self.coupling_weights), source.variable_names, source.class_names
+        )
+        if factors is not None and factors.by_class and self.penalty == "common":
+            raise InputError(
+                'penalty="common" prices a value and its deviations together: it takes one weight for a pair, no '
+                "weights by class or of the coupling.", "pair_weights",
+            )  # fmt: skip
+        return factors
 
     def problem(self, S: Any, lambda1: Any, lambda2: Any) -> JointProblem:
         """Validate all arguments and build the problem."""
@@ -173,7 +193,7 @@ class ProblemOptions:
         fused = check_switch("fuse_diagonal", self.fuse_diagonal)
         penalty = make_penalty(self.penalty, lambda1, lambda2, self.class_graph, *named, fuse_diagonal=fused)
         w = check_weights(self.weights, source.class_names, source.sample_sizes)
-        factors = as_pair_weights(self.pair_weights, source.variable_names)
+        factors = self.weights_of_pairs(source)
         problem = JointProblem(source, penalty, w, check_switch("penalize_diagonal", self.penalize_diagonal), factors)
         for k, name in enumerate(source.class_names):
             require_bounded(source.diagonal(k), problem.diagonal_penalty, name, source.variable_names)

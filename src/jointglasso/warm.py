@@ -182,7 +182,7 @@ def _compile_big_sweeps(pair: object) -> None:
     stack, ascent = PermutedBlocks(nn, nn, n, n, n, n, x, single, x), DualState(single, x, SparseColumns(n, n, xx))
     sweep = Sweep(stack, ascent, 0.0, ColumnUpdates(n, nn, xxx, xx, xx, xxx, which), x)
     workspace = ColumnWorkspace(
-        xx, which, n, x, ColumnDiagonal(x, x, x), PairWorkspace(x, x, x, n, PenaltyWorkspace(xx, nn)), n, n, x, x
+        xx, which, n, x, ColumnDiagonal(x, x, x), PairWorkspace(x, x, x, n, x, PenaltyWorkspace(xx, nn)), n, n, x, x
     )
     compile_for(sweep_columns, pair, True, n, n, workspace, sweep, Team(n, n, n, n))
 

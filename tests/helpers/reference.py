@@ -91,7 +91,12 @@ def _factors(factor: FloatArray, start: IntArray) -> FloatArray:
     return factor if len(factor) else np.ones(len(start) - 1)
 
 
-def of_pair(factor: FloatArray, pair: int, lambda1: float, lambda2: float) -> tuple[float, float]:
+def times(threshold: float, weight: float) -> float:
+    """``threshold * weight``, infinite for an infinite weight."""
+    return threshold * weight if np.isfinite(weight) else np.inf
+
+
+def _of_pair(factor: FloatArray, pair: int, lambda1: float, lambda2: float) -> tuple[float, float]:
     """Penalties of one pair."""
     v = float(factor[pair]) if len(factor) else 1.0
     return v * lambda1, v * lambda2
@@ -146,7 +151,7 @@ def gauge(values: FloatArray, start: IntArray, factor: FloatArray, lambda1: floa
     result = np.zeros(len(start) - 1)
     for pair in range(len(start) - 1):
         u = np.abs(values[start[pair] : start[pair + 1]])
-        l1, l2 = of_pair(factor, pair, lambda1, lambda2)
+        l1, l2 = _of_pair(factor, pair, lambda1, lambda2)
         # Inside the ball as soon as every entry is below g lambda1, or their norm below g lambda2.
         enough = [u.max(initial=0.0) / l1] if l1 else []
         enough += [float(np.linalg.norm(u)) / l2] if l2 else []
@@ -306,7 +311,7 @@ def forest_covariances(
     for pair in range(len(start) - 1):
         entries = start[pair] + np.flatnonzero(taken[start[pair] : start[pair + 1]])
         if len(entries):
-            W[entries] = pair_covariance(*entry_data[:, entries], *of_pair(factor, pair, lambda1, lambda2))
+            W[entries] = pair_covariance(*entry_data[:, entries], *_of_pair(factor, pair, lambda1, lambda2))
     return W
 
 
@@ -353,7 +358,7 @@ def penalty_update(
     """Minimiser of ``sum a x^2 / 2 - b x`` plus the penalty: x = s r / (a r + lambda2), bisection on r = |x|."""
     out = np.zeros(len(a))
     for pair in range(len(start) - 1):
-        s, (l1, l2) = slice(start[pair], start[pair + 1]), of_pair(factor, pair, lambda1, lambda2)
+        s, (l1, l2) = slice(start[pair], start[pair + 1]), _of_pair(factor, pair, lambda1, lambda2)
         shrunk, low, high = soft(b[s], l1), 1e-15, 1e15
         for _ in range(300 if np.linalg.norm(shrunk) > l2 else 0):
             r = np.sqrt(low * high)

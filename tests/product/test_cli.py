@@ -161,6 +161,19 @@ def test_pair_weights_forbid_an_edge(table, tmp_path):
     )
 
 
+def test_pair_weights_by_class_and_of_the_coupling(table, tmp_path):
+    weights, coupling = tmp_path / "weights.csv", tmp_path / "coupling.csv"
+    weights.write_text("g1,g0,inf\n")
+    coupling.write_text("g1,g2,0.5\n")
+    common = ("--label", "state", "--no-figures", *PENALTIES, "--coupling-weights", coupling)
+    answer("fit", table, *common, "--pair-weights", f"ill={weights}", "--out", tmp_path / "r")
+    solution = jgl.load(tmp_path / "r" / "solution.jgl")
+    entries = dict(zip(solution.class_names, (Theta[0, 1] for Theta in solution.precision), strict=True))
+    assert entries["ill"] == 0.0 and entries["well"] != 0.0 and solution.parameters["pair_weights"] == 2
+    twice = ("--pair-weights", weights, "--pair-weights", f"ill={weights}")
+    assert "class=file once for each class" in invoke("fit", table, *common, *twice, code=2).stderr
+
+
 @pytest.mark.parametrize("missing, left", [("drop-variables", 6), ("complete", 7), ("pairwise", 7)])
 def test_missing_values_by_option(table, tmp_path, missing, left):
     lines = table.read_text().splitlines()

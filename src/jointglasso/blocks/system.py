@@ -25,6 +25,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data import CovarianceSource
 from jointglasso.kernels.pair_types import Blocks, Entries
 from jointglasso.penalties import ANY_CLASS, UNIFORM, PairPenalty, PairWeights
+from jointglasso.penalties.base import coupling_weights, l1_weights
 from jointglasso.screening.groups import ClassBlocks, block_index
 
 
@@ -87,7 +88,8 @@ class BlockSystem(BlockLayout):
     lower: IntArray
     entry_block: IntArray
     pair_factor: FloatArray = field(default_factory=lambda: UNIFORM)
-    """(P,): weight of each pair in the penalty; empty where all are 1."""
+    """(P,): weight of each pair in the penalty, or (P, K + 1) with weights by class (`penalties/base.py`); empty where
+    all are 1."""
     forbidden: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Flat positions, in both triangles, of the forbidden pairs."""
 
@@ -129,31 +131,44 @@ class BlockSystem(BlockLayout):
         if penalty.has_missing_variables:
             pair = np.repeat(np.arange(self.n_pairs), np.diff(self.pair_start))
             cls = penalty.labels(cls, *(ends[pair] for ends in self.pair_variables))
+        l1 = self.entry_factor if self.pair_factor.ndim == 2 else UNIFORM
         if pairs is None:
-            return Entries(self.pair_start, cls, self.pair_factor, self.n_classes)
+            return Entries(self.pair_start, cls, self.pair_coupling, self.n_classes, l1)
         chosen, start = self.entries_of(pairs)
-        factor = self.pair_factor[pairs] if len(self.pair_factor) else UNIFORM
-        return Entries(start, cls[chosen] if penalty.class_dependent else ANY_CLASS, factor, self.n_classes)
+        factor = self.pair_coupling[pairs] if len(self.pair_factor) else UNIFORM
+        cls = cls[chosen] if penalty.class_dependent else ANY_CLASS
+        return Entries(start, cls, factor, self.n_classes, l1[chosen] if len(l1) else l1)
 
     @cached_property
     def compiled(self) -> Blocks:
         """The blocks as argument of compiled code."""
-        return Blocks(self.offset, self.size, self.member_start, self.block_weight, self.S, self._flat_factor())
+        factor, coupling = UNIFORM, UNIFORM
+        if len(self.pair_factor) or len(self.forbidden):
+            factor = self._in_flat_storage(self.entry_factor)
+        if self.pair_factor.ndim == 2:
+            coupling = self._in_flat_storage(self.of_entries(self.pair_coupling))
+        return Blocks(self.offset, self.size, self.member_start, self.block_weight, self.S, factor, coupling)
 
-    def _flat_factor(self) -> FloatArray:
-        """Pair weights in flat storage, infinite at forbidden positions; empty where all are 1."""
-        if not (len(self.pair_factor) or len(self.forbidden)):
-            return UNIFORM
-        factor = np.ones(self.S.shape)
-        if len(self.pair_factor):
-            factor[self.upper] = factor[self.lower] = self.entry_factor
-        factor[self.forbidden] = np.inf
-        return factor
+    def _in_flat_storage(self, weights: FloatArray) -> FloatArray:
+        """Weights of the entries in flat storage, infinite at forbidden positions."""
+        flat = np.ones(self.S.shape)
+        if len(weights):
+            flat[self.upper] = flat[self.lower] = weights
+        flat[self.forbidden] = np.inf
+        return flat
 
     @cached_property
     def entry_factor(self) -> FloatArray:
-        """(E,): pair weight of each entry; empty where all are 1."""
+        """(E,): weight of each entry in the L1 part; empty where all are 1."""
+        if self.pair_factor.ndim == 2:
+            pair = np.repeat(np.arange(self.n_pairs), np.diff(self.pair_start))
+            return np.asarray(self.pair_factor[pair, 1 + self.entry_class])
         return self.of_entries(self.pair_factor) if len(self.pair_factor) else UNIFORM
+
+    @cached_property
+    def pair_coupling(self) -> FloatArray:
+        """(P,): weight of the coupling term of each pair; empty where all are 1."""
+        return np.ascontiguousarray(coupling_weights(self.pair_factor))
 
     @cached_property
     def forbidden_block(self) -> IntArray:
@@ -390,11 +405,13 @@ def _split_pairs_by_group(system: BlockSystem) -> BlockSystem:
 
 
 def _with_pair_weights(system: BlockSystem, pair_weights: PairWeights) -> BlockSystem:
-    """Set the pair weights and remove forbidden pairs from the index."""
+    """Set the pair weights and remove forbidden entries from the index."""
     factor = pair_weights.factors(*system.pair_variables)
-    allowed: BoolArray = np.isfinite(factor)
-    entry_allowed = system.of_entries(allowed)
-    counts = np.diff(system.pair_start)[allowed]
+    pair = np.repeat(np.arange(system.n_pairs), np.diff(system.pair_start))
+    by_class = np.broadcast_to(l1_weights(factor), (system.n_pairs, system.n_classes))
+    entry_allowed: BoolArray = np.isfinite(by_class[pair, system.entry_class])
+    counts = np.bincount(pair[entry_allowed], minlength=system.n_pairs)
+    allowed, counts = counts > 0, counts[counts > 0]
     return replace(
         system,
         pair_start=np.concatenate([[0], np.cumsum(counts)]),

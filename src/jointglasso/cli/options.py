@@ -23,7 +23,7 @@ SECTIONS = {
     "Table": ("subset", "variables", "drop", "top_variance", "log", "covariates", "missing", "constant", "read"),
     "Model": (
         "scale", "association", "weights", "penalty", "class_graph", "penalize_diagonal", "fuse_diagonal",
-        "pair_weights", "penalty_shape", "latent", "latent_rank", "se",
+        "pair_weights", "coupling_weights", "penalty_shape", "latent", "latent_rank", "se",
     ),
     "Penalties": (
         "lambda1", "lambda2", "criterion", "gamma", "penalized_scores", "folds", "subsamples", "seed", "n_lambdas",
@@ -135,8 +135,13 @@ solve_options = together(
     click.option("--workers", type=click.IntRange(min=1), help="Number of local worker processes (Dask)."),
     click.option("--scheduler", metavar="ADDRESS", help="Address of a Dask scheduler: tcp://..."),
     click.option(
-        "--pair-weights", type=_PATH,
-        help="CSV of variable, variable, weight: factors on the penalty of pairs; inf forbids an edge.",
+        "--pair-weights", multiple=True, metavar="[CLASS=]FILE",
+        help="CSV of variable, variable, weight: factors on the penalty of pairs; inf forbids an edge. With "
+        "CLASS=FILE, once for each class, they are those of the L1 part.",
+    ),
+    click.option(
+        "--coupling-weights", type=_PATH,
+        help="CSV of variable, variable, weight: factors on the term that couples the classes.",
     ),
     click.option(
         "--penalize-diagonal/--free-diagonal", default=False, show_default=True,

@@ -43,8 +43,28 @@ def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
     arguments |= _class_penalty(options, data)
     if options.get("latent_rank") is not None:
         arguments["latent_rank"] = _latent_rank(options["latent_rank"])
-    if options["pair_weights"] is not None:
-        arguments["pair_weights"] = read_pair_weights(options["pair_weights"])
+    return arguments | _pair_weights(options, data)
+
+
+def _pair_weights(options: dict[str, Any], data: Data) -> dict[str, Any]:
+    """Keyword arguments of the weights of pairs: one file for all classes, or ``class=file`` for each."""
+    arguments: dict[str, Any] = {}
+    by_class: dict[str, Any] = {}
+    for word in options["pair_weights"]:
+        name, _, file = word.partition("=")
+        if file and name in data.source.class_names:
+            by_class[name] = read_pair_weights(Path(file))
+        else:
+            arguments["pair_weights"] = read_pair_weights(Path(word))
+    if (by_class and arguments) or len(by_class) + len(arguments) < len(options["pair_weights"]):
+        raise InputError(
+            "--pair-weights takes one file for all classes, or class=file once for each class: correct it.",
+            "pair_weights",
+        )
+    if by_class:
+        arguments["pair_weights"] = by_class
+    if options["coupling_weights"] is not None:
+        arguments["coupling_weights"] = read_pair_weights(options["coupling_weights"])
     return arguments
 
 
@@ -99,8 +119,7 @@ def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
     }
     if options["ratios"] is not None:
         arguments["ratios"] = numbers("--ratios", options["ratios"])
-    if options["pair_weights"] is not None:
-        arguments["pair_weights"] = read_pair_weights(options["pair_weights"])
+    arguments |= _pair_weights(options, data)
     penalty = _class_penalty(options, data)
     if penalty.get("penalty") == "auto":
         raise click.UsageError("--penalty auto chooses by a search: leave --n-lambdas, --ratios and --min-ratio out.")

@@ -49,6 +49,7 @@ def solve(
     penalize_diagonal: bool = True,
     fuse_diagonal: bool = False,
     pair_weights: Any = None,
+    coupling_weights: Any = None,
     penalty_shape: str | None = None,
     shape_parameter: float | None = None,
     latent: float | None = None,
@@ -97,7 +98,11 @@ def solve(
         Factor on the penalty of each pair of variables, 1 by default: below 1 where prior knowledge supports an edge,
         0 to leave it unpenalised, above 1 where it is against one, ``inf`` to forbid it. An array is symmetric and its
         diagonal is ignored; of a sparse matrix the stored entries count, zeros included, in one triangle or both; a
-        dict has the form ``{(variable, variable): weight}`` with names or indices.
+        dict has the form ``{(variable, variable): weight}`` with names or indices. A list or dict of such tables, one
+        for each class, weighs the L1 part class by class: ``lambda1 sum_k a_k,ij |theta_k,ij|``.
+    coupling_weights : array (p, p), sparse matrix, dict or PairWeights, optional
+        Factor on the term that couples the classes, for each pair, finite. By default it is `pair_weights` where one
+        table is for all classes, and 1 where each class has its own; given, `pair_weights` weighs the L1 part only.
     penalty_shape : {"adaptive", "scad", "mcp", "log", "sqrt", "atan"}, optional
         Concave function of the penalty of each pair, which shrinks strong edges less: one to five further convex solves
         with pair weights from the solve before (local linear approximation). The certificate is that of the last
@@ -173,7 +178,7 @@ def solve(
     (True, True)
     """
     options = SolveOptions(
-        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, penalty_shape,
+        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, coupling_weights, penalty_shape,
         shape_parameter, latent, latent_rank, screening, solver, tol, prove, max_iter, n_jobs, warm_start, callback,
         on_interrupt, checkpoint, max_memory, executor,
     )  # fmt: skip

@@ -37,6 +37,7 @@ def solve_path(
     penalize_diagonal: bool = True,
     fuse_diagonal: bool = False,
     pair_weights: Any = None,
+    coupling_weights: Any = None,
     penalty_shape: str | None = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
@@ -61,8 +62,8 @@ def solve_path(
         Penalties, in the order in which they are solved.
     checkpoint : path, optional
         Folder with one checkpoint per point.
-    S, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, penalty_shape, screening, solver,
-    tol, max_iter, n_jobs, callback, on_interrupt, max_memory, executor
+    S, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, coupling_weights, penalty_shape,
+    screening, solver, tol, max_iter, n_jobs, callback, on_interrupt, max_memory, executor
         As in `jointglasso.solve`.
 
     Yields
@@ -89,8 +90,8 @@ def solve_path(
             "lambdas must hold at least one pair (lambda1, lambda2): give a list such as [(0.3, 0.1)].", "lambdas"
         )
     options = SolveOptions(
-        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, penalty_shape,
-        screening=screening, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, callback=callback,
+        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, coupling_weights,
+        penalty_shape, screening=screening, solver=solver, tol=tol, max_iter=max_iter, n_jobs=n_jobs, callback=callback,
         on_interrupt=on_interrupt, max_memory=max_memory, executor=executor,
     )  # fmt: skip
     runner = options.runner()

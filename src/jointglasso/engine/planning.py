@@ -142,6 +142,7 @@ def plan(
     penalize_diagonal: bool = True,
     fuse_diagonal: bool = False,
     pair_weights: Any = None,
+    coupling_weights: Any = None,
     screening: str = "dynamic",
     solver: str | GroupSolver = "auto",
     workers: int | None = None,
@@ -150,7 +151,8 @@ def plan(
 
     Parameters
     ----------
-    S, lambda1, lambda2, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, screening
+    S, lambda1, lambda2, penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights,
+    coupling_weights, screening
         As in `jointglasso.solve`. Dynamic screening may merge blocks later; the plan is that of its first round.
     solver
         As in `jointglasso.solve`.
@@ -169,7 +171,9 @@ def plan(
     >>> planned.n_groups, planned.partition.largest
     (1, 2)
     """
-    settings = ProblemOptions(penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights)
+    settings = ProblemOptions(
+        penalty, class_graph, weights, penalize_diagonal, fuse_diagonal, pair_weights, coupling_weights
+    )
     check_choice("screening", screening, SCREENING)
     n_workers = None if workers is None else check_count("workers", workers, 1)
     planned = plan_problem(settings.problem(S, lambda1, lambda2), screening, choose_method(solver))

@@ -150,7 +150,7 @@ class ScreeningCheck:
         pairs = self._partly_screened
         if penalty.class_dependent and len(pairs):
             entries, start = system.entries_of(pairs)
-            factor = np.repeat(system.pair_factor[pairs], np.diff(start)) if len(system.pair_factor) else 1.0
+            factor = system.entry_factor[entries] if len(system.pair_factor) else 1.0
             threshold = np.array([penalty.threshold(k) for k in range(system.n_classes)])
             u, radius = subgradient_within(system, bounds.dual, bounds.gap, penalty, entries)
             largest = np.maximum(np.abs(u), np.abs(self._subgradient(bounds.inverse, entries))) + radius

@@ -131,5 +131,5 @@ def _n_inside(partition: Partition, pair_weights: PairWeights | None) -> int:
     inside = sum(int((size * (size - 1) // 2).sum()) for size in sizes)
     if pair_weights is None:
         return inside
-    i, j = pair_weights.forbidden
-    return inside - int((partition.labels[:, i] == partition.labels[:, j]).sum())
+    i, j, classes = pair_weights.forbidden_entries
+    return inside - int(((partition.labels[:, i] == partition.labels[:, j]) & classes.T).sum())

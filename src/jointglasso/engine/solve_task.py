@@ -240,7 +240,7 @@ def _require_definite_together(problem: JointProblem, system: BlockSystem) -> No
         members = [system.members[system.member_start[n] : system.member_start[n + 1]] for n in in_group]
         if len(members[0]) < 2 or not all(np.array_equal(members[0], one) for one in members[1:]):
             continue
-        penalised, forbidden = _difference_masks(problem, system, int(in_group[0]))
+        penalised, forbidden = _difference_masks(problem, system, in_group)
         for number in np.unique(component[system.block_class[in_group]]):
             blocks = in_group[component[system.block_class[in_group]] == number]
             b = len(members[0])
@@ -257,16 +257,21 @@ def _require_definite_together(problem: JointProblem, system: BlockSystem) -> No
                 raise no_common_minimum(names, "their covariance matrices are singular in directions that share them")
 
 
-def _difference_masks(problem: JointProblem, system: BlockSystem, block: int) -> tuple[BoolArray, BoolArray]:
-    """(b, b), (b, b): entries of a block whose differences between classes are penalised, and forbidden entries."""
-    b, first = int(system.size[block]), int(system.offset[block])
+def _difference_masks(problem: JointProblem, system: BlockSystem, blocks: IntArray) -> tuple[BoolArray, BoolArray]:
+    """(b, b) both: entries whose differences between classes are penalised, and those forbidden in a class.
+
+    The blocks are those of a group, all of the same variables.
+    """
+    b, first = int(system.size[blocks[0]]), int(system.offset[blocks[0]])
     penalised, forbidden = np.zeros((b, b), dtype=bool), np.zeros((b, b), dtype=bool)
-    entries = np.flatnonzero(system.entry_block == block)
+    entries = np.flatnonzero(system.entry_block == blocks[0])
     if len(system.pair_factor):
-        entries = entries[system.entry_factor[entries] > 0.0]
+        entries = entries[system.of_entries(system.pair_coupling)[entries] > 0.0]
     for positions in (system.upper[entries], system.lower[entries]):
         penalised.flat[positions - first] = True
-    forbidden.flat[system.forbidden[system.forbidden_block == block] - first] = True
+    for block in blocks:
+        positions = system.forbidden[system.forbidden_block == block]
+        forbidden.flat[positions - system.offset[block]] = True
     np.fill_diagonal(penalised, problem.penalty.fused_diagonal_penalty is not None)
     return penalised, forbidden
 

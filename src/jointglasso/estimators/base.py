@@ -60,6 +60,7 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
     association: str = "pearson"
     constant: str = "refuse"
     pair_weights: Any = None
+    coupling_weights: Any = None
     penalty_shape: str | None = None
 
     _has_covariates = False

@@ -62,8 +62,8 @@ class JointGraphicalLasso(JointModel):
     variables : {"same", "union"}
         Refuse variables without values in a class, or treat them as absent there: a pair exists in the classes that
         have both variables.
-    pair_weights : array or None
-        Penalty weight of each pair of variables, passed on to `jointglasso.solve`.
+    pair_weights, coupling_weights : array, list of arrays by class, or None
+        Penalty weights of each pair of variables, passed on to `jointglasso.solve`.
     penalty_shape : {"adaptive", "scad", "mcp", "log", "sqrt", "atan"}, optional
         Concave penalty that shrinks strong edges less, as in `jointglasso.solve`.
     latent : float, optional
@@ -200,7 +200,7 @@ class JointGraphicalLassoCV(JointModel):
         Coupling of the classes, as in `JointGraphicalLasso`.
     scale, assume_centered, weights, penalize_diagonal, fuse_diagonal, screening, solver, tol, max_iter, n_jobs, missing
         As in `JointGraphicalLasso`. `n_jobs` is the number of concurrent columns, folds or subsamples.
-    association, constant, variables, pair_weights, penalty_shape
+    association, constant, variables, pair_weights, coupling_weights, penalty_shape
         As in `JointGraphicalLasso`.
 
     Attributes

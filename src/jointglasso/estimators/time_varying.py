@@ -44,7 +44,7 @@ class TimeVaryingGraphicalLasso(JointModel):
         Options of the criteria.
     scale, assume_centered, weights, penalize_diagonal, fuse_diagonal, screening, solver, tol, max_iter, n_jobs
         As in `JointGraphicalLasso`.
-    missing, association, constant, pair_weights, penalty_shape
+    missing, association, constant, pair_weights, coupling_weights, penalty_shape
         As in `JointGraphicalLasso`.
 
     Attributes

@@ -14,11 +14,11 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.column_parts import axpy
+from jointglasso.kernels.column_parts import axpy, read_weights
 from jointglasso.kernels.columns import Batch, ColumnUpdates, ColumnWorkspace, Sweep, update_column
 from jointglasso.kernels.group_state import copy
 from jointglasso.kernels.jit import njit, njit_internal
-from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_subgradient, pair_threshold
+from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_subgradient
 from jointglasso.kernels.pair_types import PairClasses, PermutedBlocks, SparseColumns
 from jointglasso.kernels.team import Team, all_done, await_job, done, end, post, take
 
@@ -131,8 +131,9 @@ def _couple_batch_pair(
     i, j, (workspace, zero, one) = batch.begin + c, batch.begin + d, scratch
     blocks, updates, W = sweep.stack, sweep.updates, sweep.ascent.W
     u, new, cls = workspace.pair_workspace.a, workspace.pair_workspace.new, workspace.pair_workspace.cls
+    l1 = workspace.pair_workspace.l1
     n_present = 0
-    v = 1.0
+    v = np.inf
     outside = False
     for k in range(blocks.block_of.shape[0]):
         block = blocks.block_of[k, i]
@@ -142,15 +143,13 @@ def _couple_batch_pair(
                 workspace.y[k, blocks.slot_of[k, i] - batch.lo[block]] - blocks.S[position]
             )
             cls[n_present] = k
-            if blocks.factor.shape[0] > 0:
-                v = blocks.factor[position]
-            outside = outside or abs(u[n_present]) > v * pair_threshold(penalty, k)
+            v = min(v, read_weights(penalty, k, blocks, position, l1, n_present))
+            outside = outside or abs(u[n_present]) > l1[n_present]
             n_present += 1
-    outside = outside and not pair_is_dual_feasible(
-        penalty, u, PairClasses(cls, n_present, v), workspace.pair_workspace.work
-    )
+    pair = PairClasses(cls, n_present, v, l1)
+    outside = outside and not pair_is_dual_feasible(penalty, u, pair, workspace.pair_workspace.work)
     if outside:
-        pair_subgradient(penalty, zero, u, one, PairClasses(cls, n_present, v), new, workspace.pair_workspace.work)
+        pair_subgradient(penalty, zero, u, one, pair, new, workspace.pair_workspace.work)
         updates.shifted[d] = True
         updates.other[d, updates.n_pairs[d]] = (
             i  # an explicit zero: active in the next sweep, and an edge between the two columns

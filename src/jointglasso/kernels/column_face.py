@@ -42,7 +42,9 @@ class ActivePairs(NamedTuple):
     slot: IntArray
     """(n, K): index of each pair in the arrays of each class, -1 where a class does not contain it."""
     factor: FloatArray
-    """(n,): weight of each pair in the penalty."""
+    """(n,): weight of the coupling term of each pair."""
+    l1: FloatArray
+    """(K, n): weight of |t| of each pair in each class."""
 
 
 class ColumnFace(NamedTuple):
@@ -109,7 +111,8 @@ def _face_of(
     merged = False
     for a in range(n):
         m = _gather(pairs.slot, a, x, workspace.new, workspace.cls)
-        pair_classes = PairClasses(workspace.cls, m, pairs.factor[a])
+        _gather(pairs.slot, a, pairs.l1, workspace.l1, workspace.cls)
+        pair_classes = PairClasses(workspace.cls, m, pairs.factor[a], workspace.l1)
         pair_gradient(penalty, workspace.new, pair_classes, gradient)
         n_clusters = pair_clusters(penalty, workspace.new, pair_classes, number)
         nonzero = 0
@@ -199,9 +202,11 @@ def _hvp(
             row[a] *= diagonal.weight[k] / diagonal.tau[k]
     for a in range(n):
         m = _gather(pairs.slot, a, x, workspace.new, workspace.cls)
+        _gather(pairs.slot, a, pairs.l1, workspace.l1, workspace.cls)
+        pair_classes = PairClasses(workspace.cls, m, pairs.factor[a], workspace.l1)
         _gather(pairs.slot, a, direction, workspace.a, workspace.cls)
         _gather(pairs.slot, a, out, workspace.b, workspace.cls)
-        pair_hvp(penalty, workspace.new, PairClasses(workspace.cls, m, pairs.factor[a]), workspace.a, workspace.b)
+        pair_hvp(penalty, workspace.new, pair_classes, workspace.a, workspace.b)
         for e in range(m):
             k = workspace.cls[e]
             out[k, a] = workspace.b[e] if face.leader[k, a] >= 0 else 0.0
@@ -225,7 +230,8 @@ def _value(
             total += diagonal.weight[k] * x[k, a] * (0.5 * product[k, a] / diagonal.tau[k] + pairs.covariance[k, a])
     for a in range(x.shape[1]):
         m = _gather(pairs.slot, a, x, workspace.new, workspace.cls)
-        total += pair_value(penalty, workspace.new, PairClasses(workspace.cls, m, pairs.factor[a]))
+        _gather(pairs.slot, a, pairs.l1, workspace.l1, workspace.cls)
+        total += pair_value(penalty, workspace.new, PairClasses(workspace.cls, m, pairs.factor[a], workspace.l1))
     return total
 
 

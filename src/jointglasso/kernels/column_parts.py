@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.group_pair import times
 from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.jit import njit_internal, njit_no_refcount
-from jointglasso.kernels.pair import Penalty, pair_homogeneous, pair_separable, pair_update
+from jointglasso.kernels.pair import Penalty, pair_homogeneous, pair_separable, pair_threshold, pair_update
 from jointglasso.kernels.pair_types import N_INTEGER_ROWS, Blocks, Columns, PairClasses, PenaltyWorkspace
 
 #: Reciprocal of the largest factor by which one update rescales a column: beyond what single precision resolves. Any
@@ -32,6 +33,8 @@ class PairWorkspace(NamedTuple):
     """(K,): values of the pair."""
     cls: IntArray
     """(K,): classes that contain the pair."""
+    l1: FloatArray
+    """(K,): weight of |t| in these classes."""
     work: PenaltyWorkspace
 
 
@@ -68,7 +71,9 @@ class Column(NamedTuple):
     variance: FloatArray
     """(n, K): W_ii at that row."""
     factor: FloatArray
-    """(n,): weight of each active pair in the penalty."""
+    """(n,): weight of the coupling term of each active pair."""
+    l1: FloatArray
+    """(K, n): weight of |t| of each active pair in each class."""
 
 
 @njit_internal
@@ -76,7 +81,7 @@ def allocate_workspace(n_classes: int, workspace_size: int) -> PairWorkspace:
     """Allocate scratch arrays for one pair in `n_classes` classes; the penalty needs `workspace_size` rows."""
     reals, integers = np.empty((workspace_size, n_classes)), np.empty((N_INTEGER_ROWS, n_classes), np.int64)
     a, b, new, cls = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes, np.int64)
-    return PairWorkspace(a, b, new, cls, PenaltyWorkspace(reals, integers))
+    return PairWorkspace(a, b, new, cls, np.empty(n_classes), PenaltyWorkspace(reals, integers))
 
 
 @njit_no_refcount
@@ -84,9 +89,9 @@ def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: Pai
     """One pass of coordinate descent over the active pairs of a column at fixed tau; the largest change of w_12."""
     x, product, W, S = column.x, column.product, column.W, column.S
     weight, tau = column.diagonal.weight, column.diagonal.tau
-    slots, variance, factor = column.slot, column.variance, column.factor
+    slots, variance, factor, l1 = column.slot, column.variance, column.factor, column.l1
     base, side, row = column.base, column.side, column.row
-    a_pair, b_pair, new = workspace.a, workspace.b, workspace.new
+    a_pair, b_pair, new, l1_pair = workspace.a, workspace.b, workspace.new, workspace.l1
     cls, work = workspace.cls, workspace.work
     max_change = 0.0
     for a in range(n_active):
@@ -98,9 +103,10 @@ def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: Pai
                 slope = S[row[k] + slot] + product[k, slot] / tau[k]
                 b_pair[m] = a_pair[m] * x[k, slot] - weight[k] * slope
                 new[m] = x[k, slot]
+                l1_pair[m] = l1[k, a]
                 cls[m] = k
                 m += 1
-        pair_update(penalty, a_pair, b_pair, PairClasses(cls, m, factor[a]), new, work)
+        pair_update(penalty, a_pair, b_pair, PairClasses(cls, m, factor[a], l1_pair), new, work)
         for e in range(m):
             k = cls[e]
             slot = slots[a, k]
@@ -174,6 +180,20 @@ def rescale(
                 scale[k] = 1.0 / max(ratio, _LEAST_REST)
     if pair_homogeneous(penalty) and not pair_separable(penalty) and total > 0.0:
         scale[:] = weight / max(total, _LEAST_REST * weight)
+
+
+@njit_no_refcount(forceinline=True)
+def read_weights(penalty: Penalty, k: int, blocks: Any, position: int, l1: FloatArray, e: int) -> float:
+    """Write the weight of |t| of the entry of class k at a position to ``l1[e]``; the weight of the coupling term.
+
+    The latter is infinite if the class forbids the entry: it is that of the other classes then.
+    """
+    l1[e] = pair_threshold(penalty, k)
+    if blocks.factor.shape[0] == 0:
+        return 1.0
+    weight = blocks.factor[position]
+    l1[e] = times(l1[e], weight)
+    return blocks.coupling[position] if blocks.coupling.shape[0] > 0 and weight < np.inf else weight
 
 
 @njit_no_refcount

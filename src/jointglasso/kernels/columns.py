@@ -31,6 +31,7 @@ from jointglasso.kernels.column_parts import (
     axpy,
     descend_once,
     diagonal_entry,
+    read_weights,
     rescale,
     update_diagonal,
 )
@@ -308,7 +309,7 @@ def _kkt_violations(penalty: Penalty, max_count: int, blocks: PermutedBlocks, wo
     for m in range(n_candidates):
         i = candidates[m]
         n_present = 0
-        v = 1.0
+        v = np.inf  # forbidden, unless a class allows the pair
         for k in range(column_block.shape[0]):
             if column_block[k] >= 0 and blocks.block_of[k, i] == column_block[k]:
                 slot = blocks.slot_of[k, i]
@@ -316,16 +317,15 @@ def _kkt_violations(penalty: Penalty, max_count: int, blocks: PermutedBlocks, wo
                     blocks.S[workspace.base[k] + slot] + y[k, slot] / diagonal.tau[k]
                 )
                 scratch.cls[n_present] = k
-                if weighted:
-                    v = blocks.factor[workspace.base[k] + slot]
+                v = min(v, read_weights(penalty, k, blocks, workspace.base[k] + slot, scratch.l1, n_present))
                 n_present += 1
         if v < np.inf and not pair_is_dual_feasible(
-            penalty, scratch.a, PairClasses(scratch.cls, n_present, v), scratch.work
+            penalty, scratch.a, PairClasses(scratch.cls, n_present, v, scratch.l1), scratch.work
         ):
             candidates[n] = i
             violation[n] = 0.0
             for e in range(n_present):
-                violation[n] = max(violation[n], abs(scratch.a[e]) - v * pair_threshold(penalty, scratch.cls[e]))
+                violation[n] = max(violation[n], abs(scratch.a[e]) - scratch.l1[e])
             n += 1
         else:
             workspace.is_active[i] = False
@@ -464,7 +464,7 @@ def _descend(
     diagonal, scratch = workspace.diagonal, workspace.pair_workspace
     product, covariance = np.zeros((n_classes, n)), np.zeros((n_classes, n))
     slots, variance = np.full((n, n_classes), -1), np.zeros((n, n_classes))
-    v, place = np.ones(n), np.full((3, n_classes), n)
+    v, l1, place = np.full(n, np.inf), np.empty((n_classes, n)), np.full((3, n_classes), n)
     workspace.scale[:] = 1.0
     for k in range(n_classes):
         place[0, k], place[1, k] = k * n * n, k * n
@@ -474,12 +474,11 @@ def _descend(
                 axpy(x[k, a], gram[k, a], product[k])
                 variance[a, k] = gram[k, a, a]
                 covariance[k, a] = blocks.S[workspace.base[k] + slot[k, a]]
-                if blocks.factor.shape[0] > 0:
-                    v[a] = blocks.factor[workspace.base[k] + slot[k, a]]
-    pairs = ActivePairs(gram, covariance, slots, v)
+                v[a] = min(v[a], read_weights(penalty, k, blocks, workspace.base[k] + slot[k, a], l1[k], a))
+    pairs = ActivePairs(gram, covariance, slots, v, l1)
     column = Column(
         x, product, diagonal, workspace.block, workspace.square, np.ones(n_classes), gram.reshape(n_classes * n * n),
-        covariance.reshape(n_classes * n), place[0], place[2], place[1], slots, variance, v,
+        covariance.reshape(n_classes * n), place[0], place[2], place[1], slots, variance, v, l1,
     )  # fmt: skip
     for number in range(1, _MAX_PASSES + 1):
         max_change = descend_once(penalty, n, column, scratch)

@@ -2,6 +2,7 @@
 
 Classes that screen the pair out have t_k = 0 and add ``gamma |c|``: for the n entries of a pair rho is raised by
 ``(K - n) gamma``. c is a weighted median of the entries and zero. `group_pair` documents the functions.
+One weight v multiplies the penalty of a pair; it has no weights by class.
 """
 
 from __future__ import annotations

@@ -75,11 +75,12 @@ def count_certified_zeros(
                     ] + gap_radius.rounding * (abs(w) + abs(s))
                     u[n_present] = padded * stack.weight[block] * (abs(w - s) + entry_radius)
                     cls[n_present] = k
-                    n_below += u[n_present] <= pair_threshold(penalty, k)
+                    workspace.l1[n_present] = pair_threshold(penalty, k)
+                    n_below += u[n_present] <= workspace.l1[n_present]
                     n_present += 1
             counted = gap_radius.everywhere or n_present == n_classes
             if n_below == n_present or pair_is_dual_feasible(
-                penalty, u, PairClasses(cls, n_present, 1.0), workspace.work
+                penalty, u, PairClasses(cls, n_present, 1.0, workspace.l1), workspace.work
             ):
                 count += n_present if counted else 0
             else:

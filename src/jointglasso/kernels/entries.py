@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.jit import njit, njit_internal
+from jointglasso.kernels.group_pair import times
+from jointglasso.kernels.jit import njit, njit_no_refcount
 from jointglasso.kernels.pair import (
     Penalty,
     pair_clusters,
@@ -26,24 +27,32 @@ from jointglasso.kernels.pair import (
 from jointglasso.kernels.pair_types import Entries, PairClasses, PenaltyWorkspace
 
 
-@njit_internal
-def of_pair(factor: FloatArray, pair: int) -> float:
-    """Weight of one pair in the penalty; 1 if `factor` is empty."""
-    return 1.0 if factor.shape[0] == 0 else factor[pair]
+@njit_no_refcount
+def _l1_weight(penalty: Penalty, entries: Entries, pair: int, entry: int) -> float:
+    """Weight of |t| of one entry of a pair."""
+    threshold = pair_threshold(penalty, entries.cls[entry] if entries.cls.shape[0] > 0 else 0)
+    if entries.l1.shape[0] > 0:
+        return times(threshold, entries.l1[entry])
+    return threshold if entries.factor.shape[0] == 0 else threshold * entries.factor[pair]
 
 
-@njit_internal
-def _copy_classes(entries: Entries, first: int, n: int, cls: IntArray) -> None:
-    """Copy the classes of the n entries of a pair."""
-    if entries.cls.shape[0] > 0:
-        for k in range(n):
+@njit_no_refcount
+def _load_classes(penalty: Penalty, entries: Entries, pair: int, cls: IntArray, l1: FloatArray) -> float:
+    """Write the classes of the entries of a pair and their weights; the weight of its coupling term."""
+    first = entries.start[pair]
+    n = entries.start[pair + 1] - first
+    for k in range(n):
+        if entries.cls.shape[0] > 0:
             cls[k] = entries.cls[first + k]
+        l1[k] = _l1_weight(penalty, entries, pair, first + k)
+    return 1.0 if entries.factor.shape[0] == 0 else entries.factor[pair]
 
 
 @njit
 def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
     """Write the penalty (P,) of each pair."""
-    t, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
+    K = entries.n_classes
+    t, cls, l1 = np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
@@ -54,8 +63,8 @@ def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray
         if zero:  # most pairs
             out[pair] = 0.0
         else:
-            _copy_classes(entries, first, n, cls)
-            out[pair] = pair_value(penalty, t, PairClasses(cls, n, of_pair(entries.factor, pair)))
+            v = _load_classes(penalty, entries, pair, cls, l1)
+            out[pair] = pair_value(penalty, t, PairClasses(cls, n, v, l1))
 
 
 @njit
@@ -68,29 +77,23 @@ def nearest_subgradient(
     out: FloatArray,
 ) -> None:
     """Write the subgradient (E,) of the penalty at `theta` (E,) nearest to `target` (E,), pair by pair."""
-    ones, t, g, u = (
-        np.ones(entries.n_classes),
-        np.empty(entries.n_classes),
-        np.empty(entries.n_classes),
-        np.empty(entries.n_classes),
-    )
-    cls = np.empty(entries.n_classes, np.int64)
+    K = entries.n_classes
+    ones, t, g, u = np.ones(K), np.empty(K), np.empty(K), np.empty(K)
+    cls, l1 = np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
-        v = of_pair(entries.factor, pair)
         inside_ball = True  # theta is zero, and target below the threshold of each class
         for k in range(n):
             t[k] = theta[first + k]
             g[k] = target[first + k]
-            class_index = entries.cls[first + k] if entries.cls.shape[0] > 0 else 0
-            inside_ball = inside_ball and t[k] == 0.0 and abs(g[k]) <= v * pair_threshold(penalty, class_index)
+            inside_ball = inside_ball and t[k] == 0.0 and abs(g[k]) <= _l1_weight(penalty, entries, pair, first + k)
         if inside_ball:
             for k in range(n):
                 out[first + k] = g[k]
         else:
-            _copy_classes(entries, first, n, cls)
-            pair_subgradient(penalty, t, g, ones, PairClasses(cls, n, v), u, work)
+            v = _load_classes(penalty, entries, pair, cls, l1)
+            pair_subgradient(penalty, t, g, ones, PairClasses(cls, n, v, l1), u, work)
             for k in range(n):
                 out[first + k] = u[k]
 
@@ -108,26 +111,20 @@ def update(
 
     An empty `curvature` stands for ones: the proximal operator.
     """
-    a, b, x, cls = (
-        np.empty(entries.n_classes),
-        np.empty(entries.n_classes),
-        np.empty(entries.n_classes),
-        np.empty(entries.n_classes, np.int64),
-    )
+    K = entries.n_classes
+    a, b, x, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
-        v = of_pair(entries.factor, pair)
         inside_ball = True  # below the threshold of each class, as most pairs: the minimiser is zero
         for k in range(n):
             a[k] = curvature[first + k] if curvature.shape[0] > 0 else 1.0
             b[k] = linear[first + k]
             x[k] = 0.0
-            class_index = entries.cls[first + k] if entries.cls.shape[0] > 0 else 0
-            inside_ball = inside_ball and abs(b[k]) <= v * pair_threshold(penalty, class_index)
+            inside_ball = inside_ball and abs(b[k]) <= _l1_weight(penalty, entries, pair, first + k)
         if not inside_ball:
-            _copy_classes(entries, first, n, cls)
-            pair_update(penalty, a, b, PairClasses(cls, n, v), x, work)
+            v = _load_classes(penalty, entries, pair, cls, l1)
+            pair_update(penalty, a, b, PairClasses(cls, n, v, l1), x, work)
         for k in range(n):
             out[first + k] = x[k]
 
@@ -137,42 +134,44 @@ def is_dual_feasible(
     penalty: Penalty, values: FloatArray, entries: Entries, work: PenaltyWorkspace, out: BoolArray
 ) -> None:
     """Write (P,) whether the entries of each pair are in its dual ball."""
-    u, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
+    K = entries.n_classes
+    u, cls, l1 = np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
         for k in range(n):
             u[k] = values[first + k]
-        _copy_classes(entries, first, n, cls)
-        out[pair] = pair_is_dual_feasible(penalty, u, PairClasses(cls, n, of_pair(entries.factor, pair)), work)
+        v = _load_classes(penalty, entries, pair, cls, l1)
+        out[pair] = pair_is_dual_feasible(penalty, u, PairClasses(cls, n, v, l1), work)
 
 
 @njit
 def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray) -> None:
     """Write the gauge (P,) of the dual ball of each pair: the smallest g with its values in g times the ball."""
-    u, cls = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
+    K = entries.n_classes
+    u, cls, l1 = np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
         for k in range(n):
             u[k] = values[first + k]
-        _copy_classes(entries, first, n, cls)
-        out[pair] = pair_gauge(penalty, u, PairClasses(cls, n, of_pair(entries.factor, pair)), work)
+        v = _load_classes(penalty, entries, pair, cls, l1)
+        out[pair] = pair_gauge(penalty, u, PairClasses(cls, n, v, l1), work)
 
 
 @njit
 def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArray, gradient: FloatArray) -> None:
     """Write the cluster (E,) of each entry, numbered through all pairs, -1 at zeros, and the gradient on the face."""
     K = entries.n_classes
-    t, g, cls, number = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64)
+    t, g, cls, number, l1 = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64), np.empty(K)
     count = 0
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
         for k in range(n):
             t[k] = theta[first + k]
-        _copy_classes(entries, first, n, cls)
-        pair_classes = PairClasses(cls, n, of_pair(entries.factor, pair))
+        v = _load_classes(penalty, entries, pair, cls, l1)
+        pair_classes = PairClasses(cls, n, v, l1)
         pair_gradient(penalty, t, pair_classes, g)
         n_clusters = pair_clusters(penalty, t, pair_classes, number)
         for k in range(n):
@@ -185,7 +184,7 @@ def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArr
 def hvp(penalty: Penalty, theta: FloatArray, step: FloatArray, entries: Entries, out: FloatArray) -> None:
     """Write the Hessian-vector product (E,) of the penalty on the face of `theta` with `step`, zero at zeros."""
     K = entries.n_classes
-    t, s, product, cls = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64)
+    t, s, product, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
@@ -193,8 +192,8 @@ def hvp(penalty: Penalty, theta: FloatArray, step: FloatArray, entries: Entries,
             t[k] = theta[first + k]
             s[k] = step[first + k] if t[k] != 0.0 else 0.0
             product[k] = 0.0
-        _copy_classes(entries, first, n, cls)
-        pair_hvp(penalty, t, PairClasses(cls, n, of_pair(entries.factor, pair)), s, product)
+        v = _load_classes(penalty, entries, pair, cls, l1)
+        pair_hvp(penalty, t, PairClasses(cls, n, v, l1), s, product)
         for k in range(n):
             out[first + k] = product[k] if t[k] != 0.0 else 0.0
 
@@ -203,19 +202,20 @@ def hvp(penalty: Penalty, theta: FloatArray, step: FloatArray, entries: Entries,
 def hessian_diagonal(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
     """Write the diagonal (E,) of the Hessian of the penalty on the face of `theta`; zero where `theta` is."""
     K = entries.n_classes
-    t, unit, product, cls = np.empty(K), np.zeros(K), np.empty(K), np.empty(K, np.int64)
+    t, unit, product, cls, l1 = np.empty(K), np.zeros(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
         for k in range(n):
             t[k] = theta[first + k]
-        _copy_classes(entries, first, n, cls)
+        v = _load_classes(penalty, entries, pair, cls, l1)
+        pair_classes = PairClasses(cls, n, v, l1)
         for k in range(n):
             out[first + k] = 0.0
             if t[k] != 0.0:
                 product[:] = 0.0
                 unit[k] = 1.0
-                pair_hvp(penalty, t, PairClasses(cls, n, of_pair(entries.factor, pair)), unit, product)
+                pair_hvp(penalty, t, pair_classes, unit, product)
                 unit[k] = 0.0
                 out[first + k] = product[k]
 
@@ -223,14 +223,15 @@ def hessian_diagonal(penalty: Penalty, theta: FloatArray, entries: Entries, out:
 @njit
 def retract(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
     """Move `out` (E,) to the closure of the face of `theta` (E,), pair by pair."""
-    t, new, cls = np.empty(entries.n_classes), np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64)
+    K = entries.n_classes
+    t, new, cls, l1 = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
         for k in range(n):
             t[k] = theta[first + k]
             new[k] = out[first + k]
-        _copy_classes(entries, first, n, cls)
-        pair_retract(penalty, t, PairClasses(cls, n, of_pair(entries.factor, pair)), new)
+        v = _load_classes(penalty, entries, pair, cls, l1)
+        pair_retract(penalty, t, PairClasses(cls, n, v, l1), new)
         for k in range(n):
             out[first + k] = new[k]

@@ -6,7 +6,6 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.components import _find
-from jointglasso.kernels.group_pair import of_pair
 from jointglasso.kernels.jit import njit, njit_internal
 from jointglasso.kernels.pair_types import GroupPair
 
@@ -67,13 +66,14 @@ def _norm_ratio(
 
 @njit_internal
 def pair_covariance(
-    S: FloatArray, weight: FloatArray, product: FloatArray, lambda1: float, lambda2: float
+    S: FloatArray, weight: FloatArray, product: FloatArray, l1: FloatArray, lambda2: float
 ) -> FloatArray:
-    """Optimal W_ij (n,) of a two-variable problem in n classes, all with ``weight |S_ij| > lambda1``.
+    """Optimal W_ij (n,) of a two-variable problem in n classes, all with ``weight |S_ij| > l1``.
 
-    `product` (n,) is W_ii W_jj. With c = |S| - lambda1 / w the KKT conditions are |W_k| = c_k - (lambda2 / w_k)
-    |theta_k| / |theta| and |theta_k| = |W_k| / (W_ii W_jj - W_k^2). For given r = |theta| each class is a scalar
-    equation; r is the root of |theta(r)| / r = 1, found by bracketing and the Illinois secant method.
+    `product` (n,) is W_ii W_jj, `l1` (n,) the weight of |theta|. With c = |S| - l1 / w the KKT conditions are
+    |W_k| = c_k - (lambda2 / w_k) |theta_k| / |theta| and |theta_k| = |W_k| / (W_ii W_jj - W_k^2). For given r = |theta|
+    each class is a scalar equation; r is the root of |theta(r)| / r = 1, found by bracketing and the Illinois secant
+    method.
     """
     n = S.shape[0]
     c = np.empty(n)
@@ -81,7 +81,7 @@ def pair_covariance(
     squared_norm = 0.0
     low = 0.0
     for k in range(n):
-        c[k] = abs(S[k]) - lambda1 / weight[k]
+        c[k] = abs(S[k]) - l1[k] / weight[k]
         squared_norm += (weight[k] * c[k]) ** 2
         low += (c[k] / product[k]) ** 2
     if squared_norm <= lambda2 * lambda2:
@@ -127,12 +127,16 @@ def forest_covariances(
     start: IntArray,
     factor: FloatArray,
     taken: BoolArray,
-    entry_data: tuple[FloatArray, FloatArray, FloatArray],
+    entry_data: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     penalty: GroupPair,
     W: FloatArray,
 ) -> None:
-    """Write W_ij of the taken entries of pairs first..last-1; `entry_data` is (S_ij, weight, W_ii W_jj), (E,) each."""
-    S, weight, product = entry_data
+    """Write W_ij of the taken entries of pairs first..last-1.
+
+    `entry_data` is (S_ij, weight, W_ii W_jj, weight of |theta_ij|), (E,) each; `factor` (P,) weighs the coupling terms
+    and is empty where all are 1.
+    """
+    S, weight, product, threshold = entry_data
     for pair in range(first, last):
         n = 0
         for entry in range(start[pair], start[pair + 1]):
@@ -140,14 +144,14 @@ def forest_covariances(
                 n += 1
         if n == 0:
             continue
-        s, w, d = np.empty(n), np.empty(n), np.empty(n)
+        s, w, d, l1 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
         n = 0
         for entry in range(start[pair], start[pair + 1]):
             if taken[entry]:
-                s[n], w[n], d[n] = S[entry], weight[entry], product[entry]
+                s[n], w[n], d[n], l1[n] = S[entry], weight[entry], product[entry], threshold[entry]
                 n += 1
-        l1, l2 = of_pair(penalty, factor, pair)
-        covariances = pair_covariance(s, w, d, l1, l2)
+        v = 1.0 if factor.shape[0] == 0 else factor[pair]
+        covariances = pair_covariance(s, w, d, l1, v * penalty.lambda2)
         n = 0
         for entry in range(start[pair], start[pair + 1]):
             if taken[entry]:

@@ -41,7 +41,7 @@ def face_is_optimal(
     x: FloatArray,
     work: PenaltyWorkspace,
 ) -> bool:
-    """Whether the minimiser of ``sum a x^2 / 2 - b x + v phi(x)`` lies on the face of x; x is then replaced by it.
+    """Whether the minimiser of ``sum a x^2 / 2 - b x + phi(x)`` lies on the face of x; x is then replaced by it.
 
     False also where the check is not implemented: clusters of several classes in graphs neither complete nor forests.
     Writes the weights of the pair into the workspace.

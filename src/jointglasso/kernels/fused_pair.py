@@ -1,7 +1,7 @@
-"""Fused penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + sum_{k<l} g_kl |t_k - t_l|``, for any class graph g.
+"""Fused penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + v sum_{k<l} g_kl |t_k - t_l|``, for any class graph g.
 
 A pair is described by the n classes that contain it, ``cls[:n]``, in ascending order. In the other classes it is
-screened out: t_l = 0 there, and the edge g_kl adds to the l1 weight of class k. `v` multiplies the penalty of the pair.
+screened out: t_l = 0 there, and the edge v g_kl adds to the l1 weight of class k.
 The workspace has `workspace_size(K)` rows of real numbers. The Laplacian penalty has the same type and shares the
 compiled kernels: the functions below pass its pairs on to `laplacian_pair`.
 """
@@ -27,7 +27,7 @@ from jointglasso.kernels.submodular import (
     LINEAR,
     SHIFTED,
     X,
-    class_l1,
+    cut_edges,
     load_graph,
     load_weights,
     max_cut_set,
@@ -118,7 +118,7 @@ def _minimise_over_labelled(shape: int, n: int, a: FloatArray, slack: float, wor
 def update(
     penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
 ) -> None:
-    """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0.
+    """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + phi(x)``, a > 0.
 
     `out` holds a warm start, whose face is tried first.
     """
@@ -126,11 +126,10 @@ def update(
         laplacian_pair.update(penalty, a, b, pair, out, work)
         return
     cls, n, v = pair.cls, pair.n, pair.v
-    l1 = penalty.l1
     below_threshold = True
     scale = 0.0
     for i in range(n):
-        below_threshold = below_threshold and abs(b[i]) <= v * l1[cls[i]]
+        below_threshold = below_threshold and abs(b[i]) <= pair.l1[i]
         scale += abs(b[i])
     if below_threshold:
         for i in range(n):
@@ -177,32 +176,33 @@ def _update_two_classes(
 
 @njit_no_refcount
 def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
-    """``v phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
+    """``phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
     if penalty.shape == LAPLACIAN:
         return laplacian_pair.value(penalty, theta, pair)
-    cls, n, v = pair
+    cls, n = pair.cls, pair.n
     total = 0.0
+    absolute = 0.0
     for i in range(n):
-        total += class_l1(penalty, cls, n, i) * abs(theta[i])
+        if theta[i] != 0.0:
+            absolute += pair.l1[i] * abs(theta[i])
+            total += cut_edges(penalty, cls, n, i) * abs(theta[i])
         for j in range(i):
             total += penalty.class_graph[cls[i], cls[j]] * abs(theta[i] - theta[j])
-    return v * total
+    return absolute + pair.v * total
 
 
 @njit_no_refcount
 def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
-    """Whether `u` (n,) is in the dual ball, the subdifferential of ``v phi`` at zero.
+    """Whether `u` (n,) is in the dual ball, the subdifferential of phi at zero.
 
     That is ``|u(Q)| <= l1(Q) + cut(Q)`` for all sets Q of classes.
     """
     if penalty.shape == LAPLACIAN:
         return laplacian_pair.is_dual_feasible(penalty, u, pair, work)
-    cls, n, v = pair.cls, pair.n, pair.v
-    l1 = penalty.l1
     below_threshold = True
     scale = 0.0
-    for i in range(n):
-        below_threshold = below_threshold and abs(u[i]) <= v * l1[cls[i]]
+    for i in range(pair.n):
+        below_threshold = below_threshold and abs(u[i]) <= pair.l1[i]
         scale += abs(u[i])
     if below_threshold:
         return True
@@ -264,7 +264,7 @@ def subgradient(
     out: FloatArray,
     work: PenaltyWorkspace,
 ) -> None:
-    """Write the subgradient of ``v phi`` at `theta` nearest to `target` in the metric 1/a.
+    """Write the subgradient of phi at `theta` nearest to `target` in the metric 1/a.
 
     Between different values the subgradient is fixed. The residual is projected cluster by cluster: by Moreau's
     decomposition, target minus projection is a minimiser with the penalty restricted to the cluster.
@@ -309,16 +309,18 @@ def subgradient(
 
 @njit_no_refcount
 def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
-    """Write the gradient (n,) of ``v phi`` on the face of `theta`, where zeros stay zero and equal values stay equal.
+    """Write the gradient (n,) of phi on the face of `theta`, where zeros stay zero and equal values stay equal.
 
     It is the part that all subgradients at `theta` share: the signs of values and of differences.
     """
     if penalty.shape == LAPLACIAN:
         laplacian_pair.gradient(penalty, theta, pair, out)
         return
-    cls, n, v = pair
+    cls, n, v = pair.cls, pair.n, pair.v
     for i in range(n):
-        out[i] = v * class_l1(penalty, cls, n, i) * np.sign(theta[i])
+        out[i] = 0.0
+        if theta[i] != 0.0:
+            out[i] = (pair.l1[i] + v * cut_edges(penalty, cls, n, i)) * np.sign(theta[i])
         for j in range(n):
             if theta[j] != theta[i]:
                 out[i] += v * penalty.class_graph[cls[i], cls[j]] * np.sign(theta[i] - theta[j])
@@ -343,7 +345,7 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntA
             for i in range(n):
                 if out[i] < 0 and theta[i] == theta[root]:
                     for j in range(n):
-                        if out[j] == count and penalty.class_graph[cls[i], cls[j]] > 0.0:
+                        if out[j] == count and pair.v * penalty.class_graph[cls[i], cls[j]] > 0.0:
                             out[i] = count
                             grown = True
                             break
@@ -364,12 +366,12 @@ def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Float
     if penalty.shape == LAPLACIAN:
         laplacian_pair.retract(penalty, theta, pair, out)
         return
-    cls, n, v = pair
+    cls, n, v = pair.cls, pair.n, pair.v
+    for i in range(n):
+        if theta[i] * out[i] < 0.0 and pair.l1[i] + v * cut_edges(penalty, cls, n, i) > 0.0:
+            out[i] = 0.0
     if v == 0.0:
         return
-    for i in range(n):
-        if theta[i] * out[i] < 0.0 and class_l1(penalty, cls, n, i) > 0.0:
-            out[i] = 0.0
     for _ in range(n):  # a merged value may cross a third one
         crossed = False
         for i in range(1, n):

@@ -13,6 +13,7 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.fused_face import zero_is_optimal
 from jointglasso.kernels.fused_pair import SLACK
+from jointglasso.kernels.group_pair import times
 from jointglasso.kernels.jit import njit, njit_no_refcount
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair, PairClasses, PenaltyWorkspace
 from jointglasso.kernels.submodular import (
@@ -60,16 +61,20 @@ def _l1_norm(row: FloatArray) -> float:
 
 
 @njit
-def signs(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: PenaltyWorkspace) -> IntArray:
+def signs(
+    penalty: FusedPair, rows: FloatArray, factor: FloatArray, limits: FloatArray, work: PenaltyWorkspace
+) -> IntArray:
     """Signs (m, K) of Theta if each pair were a problem of its own; `rows` are the weighted covariances w_k S_k,ij.
 
     The classes with Theta > 0 maximise the gains -wS - l1 less the cut, those with Theta < 0 the gains wS - l1. The
-    curvatures do not enter.
+    curvatures do not enter. `factor` (m,) weighs the coupling terms, empty where all are 1; `limits` are the weights of
+    |t| of each class, (m, K), or (1, K) where those of all pairs are equal.
     """
     m, K = rows.shape
     out, classes, l1 = np.zeros((m, K), dtype=np.int64), np.arange(K), work.real
     for q in range(m):
-        row, pair = rows[q], PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0)
+        row, limit = rows[q], limits[q if limits.shape[0] > 1 else 0]
+        pair = PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0, limit)
         load_weights(penalty, pair, work)
         scale = _l1_norm(row)
         min_l1 = np.inf
@@ -85,7 +90,7 @@ def signs(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Penalt
             sign = 1 - 2 * side
             for k in range(K):
                 work.integer[LABEL, k] = 1
-                work.real[GAIN, k] = -sign * row[k] - pair.v * penalty.l1[k] + _MARGIN * scale
+                work.real[GAIN, k] = -sign * row[k] - limit[k] + _MARGIN * scale
             max_cut_set(penalty.shape, K, ALL, SLACK * scale, work)
             for k in range(K):
                 if work.integer[CHOSEN, k] == 1 and out[q, k] == 0:
@@ -95,17 +100,24 @@ def signs(penalty: FusedPair, rows: FloatArray, factor: FloatArray, work: Penalt
 
 @njit
 def closure(
-    penalty: FusedPair, rows: FloatArray, joined: BoolArray, factor: FloatArray, work: PenaltyWorkspace
+    penalty: FusedPair,
+    rows: FloatArray,
+    joined: BoolArray,
+    factor: FloatArray,
+    limits: FloatArray,
+    work: PenaltyWorkspace,
 ) -> BoolArray:
     """Smallest superset (m, K) of the `joined` classes outside of which the entry is zero for any data inside.
 
     The other classes may be screened out if each set Q of them has ``|wS(Q)| <= l1(Q) + cut(Q, others) - cut(Q,
-    joined)``: the sufficient condition with the largest possible derivative from the joined classes.
+    joined)``: the sufficient condition with the largest possible derivative from the joined classes. `factor` and
+    `limits` as in `signs`.
     """
     m, K = rows.shape
     out, classes = joined.copy(), np.arange(K)
     for q in range(m):
-        pair, scale = PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0), _l1_norm(rows[q])
+        limit, scale = limits[q if limits.shape[0] > 1 else 0], _l1_norm(rows[q])
+        pair = PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0, limit)
         load_weights(penalty, pair, work)
         load_graph(penalty, pair, work)
         grown = True
@@ -147,18 +159,20 @@ def certified_zeros_and_equal(
     """
     n_pairs, n_class_pairs = entries.start.shape[0] - 1, class_pairs.shape[0]
     zero, equal = np.zeros(u.shape[0], dtype=np.bool_), np.zeros((n_pairs, n_class_pairs), dtype=np.bool_)
-    position = work.integer
+    position, l1 = work.integer, np.empty(entries.n_classes)
     for q in range(n_pairs):
         first, last = entries.start[q], entries.start[q + 1]
         v = entries.factor[q] if entries.factor.shape[0] else 1.0
         all_below = True
         for i in range(first, last):  # nearly all entries are far below the threshold of their class
-            all_below = all_below and abs(u[i]) + radius[i] < (1.0 - 1e-9) * v * penalty.l1[entries.cls[i]]
+            weight = entries.l1[i] if entries.l1.shape[0] else v
+            l1[i - first] = times(penalty.l1[entries.cls[i]], weight)
+            all_below = all_below and abs(u[i]) + radius[i] < (1.0 - 1e-9) * l1[i - first]
         zero[first:last] = True
         equal[q] = True
         if all_below:
             continue
-        pair = PairClasses(entries.cls[first:last], last - first, v)
+        pair = PairClasses(entries.cls[first:last], last - first, v, l1)
         ball = DualBall(u[first:last], radius[first:last], 0.0)
         if _no_tight_set(penalty, ball, pair, work):
             continue
@@ -168,7 +182,8 @@ def certified_zeros_and_equal(
         load_graph(penalty, pair, work)
         margin = _l1_norm(ball.u)
         for i in range(pair.n):
-            margin += work.real[L1, i]
+            if work.real[L1, i] < np.inf:
+                margin += work.real[L1, i]
         ball = DualBall(ball.u, ball.radius, _MARGIN * margin)
         if penalty.shape == FOREST:
             _largest_in_forest(ball, work)
@@ -199,7 +214,8 @@ def _no_tight_set(penalty: FusedPair, ball: DualBall, pair: PairClasses, work: P
     load_weights(penalty, pair, work)
     margin = _l1_norm(u)
     for k in range(n):
-        margin += work.real[L1, k]
+        if work.real[L1, k] < np.inf:  # else forbidden in class k
+            margin += work.real[L1, k]
     margin *= _MARGIN
     all_below = True
     min_l1 = np.inf
@@ -220,6 +236,8 @@ def _no_tight_set(penalty: FusedPair, ball: DualBall, pair: PairClasses, work: P
 def _may_be_tight(shape: int, ball: DualBall, included: int, excluded: int, work: PenaltyWorkspace) -> bool:
     """Whether a set that contains `included`, and not `excluded` (unless negative), may be tight."""
     u, real, n = ball.u, work.real, ball.u.shape[0]
+    if real[L1, included] == np.inf:  # a forbidden entry is in no tight set
+        return False
     total = 0.0  # upper bound on the sum of all edge weights
     for k in range(n):
         if shape == GENERAL:
@@ -237,7 +255,7 @@ def _may_be_tight(shape: int, ball: DualBall, included: int, excluded: int, work
             work.integer[LABEL, k] = 1
             gain = sign * u[k] + ball.radius[k] - real[L1, k] + ball.margin
             real[GAIN, k] = gain
-            big_m += abs(gain)
+            big_m += abs(gain) if gain > -np.inf else 0.0
             max_gain += gain if k == included else max(gain, 0.0)
         # A gain above the sum of all other gains and edge weights forces one class into Q, or out of it.
         big_m += total
@@ -268,7 +286,7 @@ def _largest_in_forest(ball: DualBall, work: PenaltyWorkspace) -> None:
         for i in range(n):
             gain = sign * u[i] + radius[i] - real[L1, i] + ball.margin
             real[BELOW, i], real[BELOW + 1, i] = 0.0, gain
-            size += abs(gain) + real[MASS, i]
+            size += (abs(gain) if gain > -np.inf else 0.0) + real[MASS, i]
         for step in range(n - 1, -1, -1):
             i = integer[ORDER, step]
             parent, edge = integer[PARENT, i], real[MASS, i]

@@ -1,6 +1,6 @@
-"""Group penalty of one pair: ``v (lambda1 |t|_1 + lambda2 |t|_2)``, t the n entries in the classes that contain it.
+"""Group penalty of one pair: ``sum_k l1_k |t_k| + v lambda2 |t|_2``, t the n entries in the classes that contain it.
 
-All classes are alike, so that the class numbers of the pair are not used.
+l1_k is lambda1 times the weight of the entry. The class numbers of the pair are not used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HOMOGENEOUS = True
 
 def workspace_size(n_classes: int) -> int:
     """Number of rows of the real workspace for K classes."""
-    return 1
+    return 2
 
 
 @njit_no_refcount(forceinline=True)
@@ -31,29 +31,27 @@ def soft(value: float, threshold: float) -> float:
 
 
 @njit_no_refcount(forceinline=True)
-def of_pair(penalty: GroupPair, factor: FloatArray, pair: int) -> tuple[float, float]:
-    """(lambda1, lambda2) times the weight of one pair; an empty `factor` stands for ones."""
-    if factor.shape[0] == 0:
-        return penalty.lambda1, penalty.lambda2
-    return factor[pair] * penalty.lambda1, factor[pair] * penalty.lambda2
+def times(threshold: float, weight: float) -> float:
+    """``threshold * weight``, infinite for an infinite weight also where the threshold is zero."""
+    return threshold * weight if weight < np.inf else np.inf
 
 
 @njit_no_refcount(forceinline=True)
 def threshold(penalty: GroupPair, k: int) -> float:
-    """lambda1: a pair with ``|u_k| <= v lambda1`` in every class is in the dual ball."""
+    """lambda1: a pair with at most lambda1 times the weight of the entry in every class is in the dual ball."""
     return penalty.lambda1
 
 
 @njit_no_refcount(forceinline=True)
 def value(penalty: GroupPair, theta: FloatArray, pair: PairClasses) -> float:
     """Penalty of the n entries `theta` of the pair."""
-    n, v = pair.n, pair.v
     absolute = 0.0
     squares = 0.0
-    for k in range(n):
-        absolute += abs(theta[k])
-        squares += theta[k] * theta[k]
-    return v * (penalty.lambda1 * absolute + penalty.lambda2 * np.sqrt(squares))
+    for k in range(pair.n):
+        if theta[k] != 0.0:
+            absolute += pair.l1[k] * abs(theta[k])
+            squares += theta[k] * theta[k]
+    return absolute + pair.v * penalty.lambda2 * np.sqrt(squares)
 
 
 @njit_no_refcount(forceinline=True)
@@ -62,17 +60,16 @@ def update(
 ) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, a > 0.
 
-    With s = soft(b, lambda1) the solution is x_k = s_k r / (a_k r + lambda2), where r = |x|_2 is the root of
+    With s = soft(b, l1) the solution is x_k = s_k r / (a_k r + lambda2), where r = |x|_2 is the root of
     ``sum_k s_k^2 / (a_k r + lambda2)^2 = 1``. Newton's method on the reciprocal square root of that sum, concave and
     increasing in r, converges monotonically from the left end of the bracket.
     """
-    n, v = pair.n, pair.v
-    lambda1 = v * penalty.lambda1
-    lambda2 = v * penalty.lambda2
+    n = pair.n
+    lambda2 = pair.v * penalty.lambda2
     squares = 0.0
     max_curvature = 0.0
     for k in range(n):
-        out[k] = soft(b[k], lambda1)
+        out[k] = soft(b[k], pair.l1[k])
         squares += out[k] * out[k]
         if out[k] != 0.0:
             max_curvature = max(max_curvature, a[k])
@@ -103,13 +100,14 @@ def update(
 
 @njit_no_refcount(forceinline=True)
 def is_dual_feasible(penalty: GroupPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
-    """Whether u (n,) is in the dual ball, the subdifferential at zero: ``sum_k (|u_k| - lambda1)_+^2 <= lambda2^2``."""
-    n, v = pair.n, pair.v
-    lambda1 = v * penalty.lambda1
-    lambda2 = v * penalty.lambda2
+    """Whether u (n,) is in the dual ball, the subdifferential at zero.
+
+    That is ``sum_k (|u_k| - l1_k)_+^2 <= (v lambda2)^2``.
+    """
+    lambda2 = pair.v * penalty.lambda2
     squares = 0.0
-    for k in range(n):
-        violation = max(abs(u[k]) - lambda1, 0.0)
+    for k in range(pair.n):
+        violation = max(abs(u[k]) - pair.l1[k], 0.0)
         squares += violation * violation
     return squares <= lambda2 * lambda2
 
@@ -125,9 +123,8 @@ def subgradient(
     work: PenaltyWorkspace,
 ) -> None:
     """Write the subgradient (n,) of the penalty at `theta` nearest to `target` (Euclidean metric); `a` is unused."""
-    n, v = pair.n, pair.v
-    lambda1 = v * penalty.lambda1
-    lambda2 = v * penalty.lambda2
+    n, l1 = pair.n, pair.l1
+    lambda2 = pair.v * penalty.lambda2
     squares = 0.0
     for k in range(n):
         squares += theta[k] * theta[k]
@@ -135,53 +132,65 @@ def subgradient(
         norm = np.sqrt(squares)
         for k in range(n):
             if theta[k] != 0.0:
-                out[k] = lambda1 * np.sign(theta[k]) + lambda2 * theta[k] / norm
+                out[k] = l1[k] * np.sign(theta[k]) + lambda2 * theta[k] / norm
             else:
-                out[k] = min(max(target[k], -lambda1), lambda1)
+                out[k] = min(max(target[k], -l1[k]), l1[k])
         return
     for k in range(n):
-        shrunk = soft(target[k], lambda1)
+        shrunk = soft(target[k], l1[k])
         squares += shrunk * shrunk
     norm = np.sqrt(squares)
     reduction = 1.0 - lambda2 / norm if norm > lambda2 else 0.0
     for k in range(n):
-        out[k] = target[k] - reduction * soft(target[k], lambda1)
+        out[k] = target[k] - reduction * soft(target[k], l1[k])
 
 
 @njit_no_refcount(forceinline=True)
 def gauge(penalty: GroupPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
-    """Gauge of the dual ball: smallest g >= 0 with ``sum_k (|u_k| - g lambda1)_+^2 <= (g lambda2)^2``.
+    """Gauge of the dual ball: smallest g >= 0 with ``sum_k (|u_k| - g l1_k)_+^2 <= (g v lambda2)^2``.
 
-    With the m largest |u_k| above g lambda1 the boundary is the quadratic
-    (m lambda1^2 - lambda2^2) g^2 - 2 lambda1 A g + Q = 0, A and Q their sum and sum of squares; the smaller root is the
-    one at which every |u_k| - g lambda1 is positive.
+    With the classes of the m largest ratios |u_k| / l1_k above g the boundary is the quadratic
+    (sum l1_k^2 - (v lambda2)^2) g^2 - 2 A g + Q = 0, A the sum of ``l1_k |u_k|`` and Q that of squares; the smaller
+    root is the one at which every ``|u_k| - g l1_k`` is positive.
     """
-    n, v, magnitudes = pair.n, pair.v, work.real
-    for k in range(n):  # insertion sort, descending
-        slot = k
-        while slot > 0 and magnitudes[0, slot - 1] < abs(u[k]):
-            magnitudes[0, slot] = magnitudes[0, slot - 1]
-            slot -= 1
-        magnitudes[0, slot] = abs(u[k])
-    if n == 0 or magnitudes[0, 0] == 0.0:
-        return 0.0
-    l1 = v * penalty.lambda1
-    l2 = v * penalty.lambda2
-    if l1 + l2 == 0.0:
-        return np.inf
+    n, l1, size = sort_by_ratio(u, pair, work), work.real[1], work.real[0]
+    lambda2 = pair.v * penalty.lambda2
     total = 0.0
     squares = 0.0
+    quadratic = -lambda2 * lambda2
     root = 0.0
-    for m in range(1, n + 1):
-        total += magnitudes[0, m - 1]
-        squares += magnitudes[0, m - 1] * magnitudes[0, m - 1]
-        quadratic = m * l1 * l1 - l2 * l2
-        discriminant = (l1 * total) ** 2 - quadratic * squares
+    for m in range(n):
+        total += l1[m] * size[m]
+        squares += size[m] * size[m]
+        quadratic += l1[m] * l1[m]
         # The stable form of the smaller root never divides by a vanishing leading coefficient.
-        root = squares / (l1 * total + np.sqrt(max(discriminant, 0.0)))
-        if m == n or root * l1 >= magnitudes[0, m]:
+        denominator = total + np.sqrt(max(total * total - quadratic * squares, 0.0))
+        if denominator == 0.0:
+            return np.inf
+        root = squares / denominator
+        if m == n - 1 or root * l1[m + 1] >= size[m + 1]:
             break
     return root
+
+
+@njit_no_refcount(forceinline=True)
+def sort_by_ratio(u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> int:
+    """Write |u_k| and l1_k into rows 0 and 1 of the workspace by decreasing ratio; returns their number.
+
+    Entries that are zero or forbidden are left out: they do not bound the gauge.
+    """
+    real = work.real
+    n = 0
+    for k in range(pair.n):  # insertion sort
+        size, l1 = abs(u[k]), pair.l1[k]
+        if size > 0.0 and l1 < np.inf:
+            slot = n
+            while slot > 0 and real[0, slot - 1] * l1 < size * real[1, slot - 1]:
+                real[0, slot], real[1, slot] = real[0, slot - 1], real[1, slot - 1]
+                slot -= 1
+            real[0, slot], real[1, slot] = size, l1
+            n += 1
+    return n
 
 
 @njit_no_refcount
@@ -195,7 +204,7 @@ def gradient(penalty: GroupPair, theta: FloatArray, pair: PairClasses, out: Floa
     for k in range(n):
         out[k] = 0.0
         if theta[k] != 0.0:
-            out[k] = v * (penalty.lambda1 * np.sign(theta[k]) + penalty.lambda2 * theta[k] / norm)
+            out[k] = pair.l1[k] * np.sign(theta[k]) + v * penalty.lambda2 * theta[k] / norm
 
 
 @njit_no_refcount
@@ -231,7 +240,6 @@ def hvp(penalty: GroupPair, theta: FloatArray, pair: PairClasses, step: FloatArr
 @njit_no_refcount
 def retract(penalty: GroupPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Set the values of `out` (n,) to zero that have the opposite sign of `theta`."""
-    if penalty.lambda1 * pair.v > 0.0:
-        for k in range(pair.n):
-            if theta[k] * out[k] < 0.0:
-                out[k] = 0.0
+    for k in range(pair.n):
+        if theta[k] * out[k] < 0.0 and pair.l1[k] > 0.0:
+            out[k] = 0.0

@@ -1,4 +1,4 @@
-"""Laplacian penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + sum_{k<l} g_kl (t_k - t_l)^2``.
+"""Laplacian penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + v sum_{k<l} g_kl (t_k - t_l)^2``.
 
 Arguments as in `fused_pair`, with the same penalty type and the shape LAPLACIAN. A class l in which the pair is
 screened out adds the ridge term ``g_kl t_k^2``.
@@ -44,9 +44,10 @@ def _degree(penalty: FusedPair, k: int) -> float:
 
 @njit_no_refcount
 def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
-    """``v phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
-    cls, n, v = pair
+    """``phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
+    cls, n = pair.cls, pair.n
     total = 0.0
+    absolute = 0.0
     for i in range(n):
         degree_present = 0.0
         for j in range(n):
@@ -54,22 +55,22 @@ def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
             degree_present += edge_weight
             if j < i:
                 total += edge_weight * (theta[i] - theta[j]) ** 2
-        total += penalty.l1[cls[i]] * abs(theta[i])
+        absolute += pair.l1[i] * abs(theta[i]) if theta[i] != 0.0 else 0.0
         if n < penalty.l1.shape[0]:
             total += (_degree(penalty, cls[i]) - degree_present) * theta[i] * theta[i]
-    return v * total
+    return absolute + pair.v * total
 
 
 @njit_no_refcount
 def update(
     penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
 ) -> None:
-    """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + v phi(x)``, a > 0; `out` holds a warm start.
+    """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + phi(x)``, a > 0; `out` holds a warm start.
 
     Coordinate descent identifies the support, on which the equations are linear. It continues where the solution of
     these has other signs.
     """
-    cls, n, v = pair
+    cls, n, v = pair.cls, pair.n, pair.v
     for i in range(n):
         work.real[DEGREE, i] = a[i] + 2.0 * v * _degree(penalty, cls[i])
     for _ in range(_MAX_ROUNDS):
@@ -79,7 +80,7 @@ def update(
             for i in range(n):
                 linear = b[i] + _neighbour_term(penalty, out, pair, i)
                 before = out[i]
-                out[i] = soft(linear, v * penalty.l1[cls[i]]) / work.real[DEGREE, i]
+                out[i] = soft(linear, pair.l1[i]) / work.real[DEGREE, i]
                 moved = moved or out[i] != before
             if not moved or n == 1:
                 return
@@ -90,7 +91,7 @@ def update(
 @njit_no_refcount
 def _neighbour_term(penalty: FusedPair, x: FloatArray, pair: PairClasses, i: int) -> float:
     """``2 v sum_l g_kl x_l`` over the classes that contain the pair, k the class at position `i`."""
-    cls, n, v = pair
+    cls, n, v = pair.cls, pair.n, pair.v
     total = 0.0
     for j in range(n):
         total += penalty.class_graph[cls[i], cls[j]] * x[j]
@@ -102,7 +103,7 @@ def _solve_on_support(
     penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, x: FloatArray, work: PenaltyWorkspace
 ) -> bool:
     """Solve the linear equations on the support and signs of `x`; accept the solution if the KKT conditions hold."""
-    (cls, n, v), real, integer = pair, work.real, work.integer
+    cls, n, v, real, integer = pair.cls, pair.n, pair.v, work.real, work.integer
     for k in range(penalty.l1.shape[0]):
         integer[FREE, k] = 0
     size = 0
@@ -113,7 +114,7 @@ def _solve_on_support(
             size += 1
     for row in range(size):
         i = integer[SUPPORT, row]
-        real[RHS, row] = b[i] - v * penalty.l1[cls[i]] * np.sign(x[i])
+        real[RHS, row] = b[i] - pair.l1[i] * np.sign(x[i])
         real[MATRIX + row, row] = a[i]
         for j in range(penalty.l1.shape[0]):
             if integer[FREE, j] == 0:  # g_kl (t_k - 0)^2 is a ridge term
@@ -130,7 +131,7 @@ def _solve_on_support(
         accepted = accepted and real[RHS, row] * real[BEFORE, integer[SUPPORT, row]] > 0.0
     for i in range(n):
         if accepted and x[i] == 0.0:
-            accepted = not abs(b[i] + _neighbour_term(penalty, x, pair, i)) > v * penalty.l1[cls[i]]
+            accepted = not abs(b[i] + _neighbour_term(penalty, x, pair, i)) > pair.l1[i]
     if not accepted:
         for i in range(n):
             x[i] = real[BEFORE, i]
@@ -164,30 +165,27 @@ def _solve_laplacian(real: FloatArray, size: int) -> None:
 
 @njit_no_refcount
 def threshold(penalty: FusedPair, k: int) -> float:
-    """l1 weight of class k: a pair with ``|u_k| <= v l1_k`` in every class is in the dual ball."""
+    """l1 weight of class k: a pair with at most it times the weight of the entry in every class is in the dual ball."""
     limit: float = penalty.l1[k]
     return limit
 
 
 @njit_no_refcount
 def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
-    """Whether `u` (n,) is in the subdifferential of ``v phi`` at zero: ``|u_k| <= v l1_k``."""
-    cls, n, v = pair
+    """Whether `u` (n,) is in the subdifferential of phi at zero: ``|u_k| <= l1_k``."""
     below_threshold = True
-    for i in range(n):
-        below_threshold = below_threshold and abs(u[i]) <= v * penalty.l1[cls[i]]
+    for i in range(pair.n):
+        below_threshold = below_threshold and abs(u[i]) <= pair.l1[i]
     return below_threshold
 
 
 @njit_no_refcount
 def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
-    """Gauge of the dual ball: the largest ``|u_k| / (v l1_k)``."""
-    cls, n, v = pair
+    """Gauge of the dual ball: the largest ``|u_k| / l1_k``."""
     ratio = 0.0
-    for i in range(n):
+    for i in range(pair.n):
         if u[i] != 0.0:
-            weight = v * penalty.l1[cls[i]]
-            ratio = max(ratio, abs(u[i]) / weight if weight > 0.0 else np.inf)
+            ratio = max(ratio, abs(u[i]) / pair.l1[i] if pair.l1[i] > 0.0 else np.inf)
     return ratio
 
 
@@ -201,28 +199,28 @@ def subgradient(
     out: FloatArray,
     work: PenaltyWorkspace,
 ) -> None:
-    """Write the subgradient of ``v phi`` at `theta` nearest to `target`: clipped to [-l1, l1] at zeros."""
-    cls, n, v = pair
+    """Write the subgradient of phi at `theta` nearest to `target`: clipped to [-l1, l1] at zeros."""
     gradient(penalty, theta, pair, out)
-    for i in range(n):
+    for i in range(pair.n):
         if theta[i] == 0.0:
-            limit = v * penalty.l1[cls[i]]
+            limit = pair.l1[i]
             out[i] += min(max(target[i] - out[i], -limit), limit)
 
 
 @njit_no_refcount
 def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
-    """Write the gradient (n,) of ``v phi`` on the face of `theta`: smooth part and signs of the l1 part."""
-    cls, n, v = pair
+    """Write the gradient (n,) of phi on the face of `theta`: smooth part and signs of the l1 part."""
+    cls, n, v = pair.cls, pair.n, pair.v
     for i in range(n):
-        smooth_term = v * 2.0 * _degree(penalty, cls[i]) * theta[i] - _neighbour_term(penalty, theta, pair, i)
-        out[i] = smooth_term + v * penalty.l1[cls[i]] * np.sign(theta[i])
+        out[i] = v * 2.0 * _degree(penalty, cls[i]) * theta[i] - _neighbour_term(penalty, theta, pair, i)
+        if theta[i] != 0.0:
+            out[i] += pair.l1[i] * np.sign(theta[i])
 
 
 @njit_no_refcount
 def hvp(penalty: FusedPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
     """Add the Hessian-vector product of the smooth part with `step`."""
-    cls, n, v = pair
+    cls, n, v = pair.cls, pair.n, pair.v
     for i in range(n):
         out[i] += v * 2.0 * _degree(penalty, cls[i]) * step[i] - _neighbour_term(penalty, step, pair, i)
 
@@ -231,5 +229,5 @@ def hvp(penalty: FusedPair, theta: FloatArray, pair: PairClasses, step: FloatArr
 def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Set the values of `out` (n,) to zero that have the opposite sign of `theta`."""
     for k in range(pair.n):
-        if theta[k] * out[k] < 0.0 and penalty.l1[pair.cls[k]] * pair.v > 0.0:
+        if theta[k] * out[k] < 0.0 and pair.l1[k] > 0.0:
             out[k] = 0.0

@@ -1,6 +1,7 @@
-"""Maximum penalty of one pair: ``v (lambda1 |t|_1 + lambda2 max_k |t_k|)``, t the n entries in its classes.
+"""Maximum penalty of one pair: ``sum_k l1_k |t_k| + v lambda2 max_k |t_k|``, t the n entries in its classes.
 
-All classes are alike, so that the class numbers of the pair are not used. `group_pair` documents the functions.
+l1_k is lambda1 times the weight of the entry. The class numbers of the pair are not used. `group_pair` documents
+the functions.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.group_pair import soft, threshold
+from jointglasso.kernels.group_pair import soft, sort_by_ratio, threshold
 from jointglasso.kernels.jit import njit_no_refcount
 from jointglasso.kernels.pair_types import MaximumPair, PairClasses, PenaltyWorkspace
 
@@ -37,8 +38,9 @@ def value(penalty: MaximumPair, theta: FloatArray, pair: PairClasses) -> float:
     """Penalty of the n entries `theta` of the pair."""
     absolute = 0.0
     for k in range(pair.n):
-        absolute += abs(theta[k])
-    return pair.v * (penalty.lambda1 * absolute + penalty.lambda2 * largest(theta, pair.n))
+        if theta[k] != 0.0:
+            absolute += pair.l1[k] * abs(theta[k])
+    return absolute + pair.v * penalty.lambda2 * largest(theta, pair.n)
 
 
 @njit_no_refcount(forceinline=True)
@@ -47,16 +49,15 @@ def update(
 ) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, a > 0.
 
-    With s = soft(b, lambda1) the solution is ``|x_k| = min(|s_k| / a_k, top)``, where top is the root of
-    ``sum_k (|s_k| - a_k top)_+ = lambda2``, or 0 if that sum is smaller at 0. The sum is convex, decreasing and
+    With s = soft(b, l1) the solution is ``|x_k| = min(|s_k| / a_k, top)``, where top is the root of
+    ``sum_k (|s_k| - a_k top)_+ = v lambda2``, or 0 if that sum is smaller at 0. The sum is convex, decreasing and
     piecewise linear: Newton's method from 0 increases monotonically and ends after at most n steps.
     """
-    n, v = pair.n, pair.v
-    lambda1 = v * penalty.lambda1
-    lambda2 = v * penalty.lambda2
+    n = pair.n
+    lambda2 = pair.v * penalty.lambda2
     total = 0.0
     for k in range(n):
-        out[k] = soft(b[k], lambda1)
+        out[k] = soft(b[k], pair.l1[k])
         total += abs(out[k])
     if total <= lambda2:
         for k in range(n):
@@ -81,10 +82,10 @@ def update(
 
 @njit_no_refcount(forceinline=True)
 def is_dual_feasible(penalty: MaximumPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
-    """Whether u (n,) is in the dual ball, the subdifferential at zero: ``sum_k (|u_k| - lambda1)_+ <= lambda2``."""
+    """Whether u (n,) is in the dual ball, the subdifferential at zero: ``sum_k (|u_k| - l1_k)_+ <= v lambda2``."""
     total = 0.0
     for k in range(pair.n):
-        total += max(abs(u[k]) - pair.v * penalty.lambda1, 0.0)
+        total += max(abs(u[k]) - pair.l1[k], 0.0)
     return total <= pair.v * penalty.lambda2
 
 
@@ -122,18 +123,17 @@ def subgradient(
 ) -> None:
     """Write the subgradient (n,) of the penalty at `theta` nearest to `target` (Euclidean metric); `a` is unused.
 
-    It is ``|u_k| <= lambda1`` at zeros and ``sign(t_k) (lambda1 + share_k)`` elsewhere: the shares of the entries of
-    maximum size add up to lambda2, others have none. At t = 0 excesses over lambda1 add up to at most lambda2.
+    It is ``|u_k| <= l1_k`` at zeros and ``sign(t_k) (l1_k + share_k)`` elsewhere: the shares of the entries of maximum
+    size add up to v lambda2, others have none. At t = 0 excesses over l1_k add up to at most v lambda2.
     """
-    n, v, values = pair.n, pair.v, work.real
-    lambda1 = v * penalty.lambda1
-    lambda2 = v * penalty.lambda2
+    n, l1, values = pair.n, pair.l1, work.real
+    lambda2 = pair.v * penalty.lambda2
     top = largest(theta, n)
     m = 0
     total = 0.0
     for k in range(n):
         if abs(theta[k]) == top:
-            values[1, m] = abs(target[k]) - lambda1 if top == 0.0 else np.sign(theta[k]) * target[k] - lambda1
+            values[1, m] = (abs(target[k]) if top == 0.0 else np.sign(theta[k]) * target[k]) - l1[k]
             total += max(values[1, m], 0.0)
             m += 1
     tau = 0.0 if top == 0.0 and total <= lambda2 else simplex_shift(values, m, lambda2)
@@ -144,37 +144,29 @@ def subgradient(
             share = max(values[1, m] - tau, 0.0)
             m += 1
         if theta[k] != 0.0:
-            out[k] = np.sign(theta[k]) * (lambda1 + share)
+            out[k] = np.sign(theta[k]) * (l1[k] + share)
         else:
-            limit = lambda1 + share
+            limit = l1[k] + share
             out[k] = min(max(target[k], -limit), limit)
 
 
 @njit_no_refcount(forceinline=True)
 def gauge(penalty: MaximumPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
-    """Gauge of the dual ball: smallest g >= 0 with ``sum_k (|u_k| - g lambda1)_+ <= g lambda2``.
+    """Gauge of the dual ball: smallest g >= 0 with ``sum_k (|u_k| - g l1_k)_+ <= g v lambda2``.
 
-    With the m largest |u_k| above g lambda1 it is their sum by ``m lambda1 + lambda2``.
+    With the m largest ratios |u_k| / l1_k above g it is the sum of these |u_k| by that of their l1_k plus v lambda2.
     """
-    n, v, magnitudes = pair.n, pair.v, work.real
-    for k in range(n):  # insertion sort, descending
-        slot = k
-        while slot > 0 and magnitudes[0, slot - 1] < abs(u[k]):
-            magnitudes[0, slot] = magnitudes[0, slot - 1]
-            slot -= 1
-        magnitudes[0, slot] = abs(u[k])
-    if n == 0 or magnitudes[0, 0] == 0.0:
-        return 0.0
-    l1 = v * penalty.lambda1
-    l2 = v * penalty.lambda2
-    if l1 + l2 == 0.0:
-        return np.inf
+    n, l1, size = sort_by_ratio(u, pair, work), work.real[1], work.real[0]
     total = 0.0
+    limit = pair.v * penalty.lambda2
     root = 0.0
-    for m in range(1, n + 1):
-        total += magnitudes[0, m - 1]
-        root = total / (m * l1 + l2)
-        if m == n or root * l1 >= magnitudes[0, m]:
+    for m in range(n):
+        total += size[m]
+        limit += l1[m]
+        if limit == 0.0:
+            return np.inf
+        root = total / limit
+        if m == n - 1 or root * l1[m + 1] >= size[m + 1]:
             break
     return root
 
@@ -189,8 +181,8 @@ def gradient(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, out: Fl
         if abs(theta[k]) == top:
             n_top += 1
     for k in range(n):
-        share = penalty.lambda2 / n_top if abs(theta[k]) == top else 0.0
-        out[k] = v * (penalty.lambda1 + share) * np.sign(theta[k])
+        share = v * penalty.lambda2 / n_top if abs(theta[k]) == top else 0.0
+        out[k] = (pair.l1[k] + share) * np.sign(theta[k]) if theta[k] != 0.0 else 0.0
 
 
 @njit_no_refcount
@@ -237,7 +229,7 @@ def retract(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, out: Flo
     top = largest(theta, n)
     bound = 0.0
     for k in range(n):
-        if theta[k] * out[k] < 0.0 and penalty.lambda1 * pair.v > 0.0:
+        if theta[k] * out[k] < 0.0 and pair.l1[k] > 0.0:
             out[k] = 0.0
         if abs(theta[k]) == top:
             bound = max(bound, abs(out[k]))

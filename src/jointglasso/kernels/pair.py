@@ -65,7 +65,7 @@ def pair_separable(penalty: Penalty) -> bool:
 
 
 def pair_threshold(penalty: Penalty, k: int) -> float:
-    """Bound such that ``|u_k| <= v threshold_k`` in every class implies that u is in the dual ball."""
+    """Bound of class k: a pair with at most it times the weight of the entry in every class is in the dual ball."""
     raise NotImplementedError
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jointglasso._typing import FloatArray, IntArray
 
 #: Shapes of the class graph: any graph; complete with edge weights ``mass_k mass_l``; a forest; or any graph with
@@ -62,7 +64,9 @@ class PairClasses(NamedTuple):
     cls: IntArray
     n: int
     v: float
-    """Weight of the pair: multiplies its penalty."""
+    """Weight of the coupling term of the pair."""
+    l1: FloatArray
+    """(n,): weight of |t_k| in each of these classes, lambda1 included; infinite where the entry is forbidden."""
 
 
 class PenaltyWorkspace(NamedTuple):
@@ -85,6 +89,8 @@ class Entries(NamedTuple):
     """(P,): weight of each pair in the penalty; empty where all are 1."""
     n_classes: int
     """Number of classes K, with or without entries."""
+    l1: FloatArray = np.empty(0)
+    """(E,): weight of each entry in the L1 part; empty where it is that of the pair."""
 
 
 class Blocks(NamedTuple):
@@ -99,7 +105,9 @@ class Blocks(NamedTuple):
     S: FloatArray
     """Covariances, flat."""
     factor: FloatArray
-    """Weight of the pair at each position of flat storage, infinite for a forbidden edge; empty where all are 1."""
+    """L1 weight at each position of flat storage, infinite for a forbidden edge; empty where all are 1."""
+    coupling: FloatArray = np.empty(0)
+    """Weight of the coupling term of the pair at each position; empty where it is the L1 weight."""
 
 
 class Places(NamedTuple):
@@ -138,7 +146,9 @@ class PermutedBlocks(NamedTuple):
     S: Any
     """Covariances, flat, in single precision."""
     factor: Any
-    """Weight of the pair at each position, infinite for a forbidden edge; empty where all are 1."""
+    """L1 weight at each position, infinite for a forbidden edge; empty where all are 1."""
+    coupling: Any = np.empty(0)
+    """Weight of the coupling term of the pair at each position; empty where it is the L1 weight."""
 
 
 class SparseColumns(NamedTuple):

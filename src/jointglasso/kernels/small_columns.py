@@ -19,6 +19,7 @@ from jointglasso.kernels.column_parts import (
     axpy,
     columns_of,
     descend_once,
+    read_weights,
     update_diagonal,
 )
 from jointglasso.kernels.group_state import block_of, copy
@@ -135,7 +136,7 @@ def _allocate_column(groups: GroupIndex, blocks: Blocks, W: FloatArray) -> Colum
     diagonal, slots = ColumnDiagonal(numbers[0], numbers[1], numbers[2]), np.empty((n_variables, n_classes), np.int64)
     column = Column(
         rows[0], rows[1], diagonal, indices[0], numbers[3], numbers[4], W, blocks.S, indices[1], indices[2], indices[3],
-        slots, np.empty((n_variables, n_classes)), np.ones(n_variables),
+        slots, np.empty((n_variables, n_classes)), np.ones(n_variables), np.empty((n_classes, n_variables)),
     )  # fmt: skip
     return ColumnState(column, np.zeros(n_variables, np.int64), np.empty(n_variables, np.int64))
 
@@ -332,7 +333,7 @@ def _active_pairs(
         keep = mark[i] == 2
         mark[i] = 0
         n_present = 0
-        v = 1.0
+        v = np.inf  # forbidden, unless a class allows the pair
         for k in range(column_block.shape[0]):
             slot = places.slot_of[k, i] if column_block[k] >= 0 and column_block[k] == places.block_of[k, i] else -1
             column.slot[n_active, k] = slot
@@ -342,12 +343,12 @@ def _active_pairs(
                     blocks.S[row[k] + slot] + column.product[k, slot] / diagonal.tau[k]
                 )
                 workspace.cls[n_present] = k
-                if blocks.factor.shape[0] > 0:
-                    v = blocks.factor[row[k] + slot]
+                v = min(v, read_weights(penalty, k, blocks, row[k] + slot, workspace.l1, n_present))
+                column.l1[k, n_active] = workspace.l1[n_present]
                 n_present += 1
         if not keep:
             keep = v < np.inf and not pair_is_dual_feasible(
-                penalty, workspace.a, PairClasses(workspace.cls, n_present, v), workspace.work
+                penalty, workspace.a, PairClasses(workspace.cls, n_present, v, workspace.l1), workspace.work
             )
             n_new += keep
         if keep:

@@ -43,10 +43,10 @@ ALL = np.int64(1)
 
 
 @njit_no_refcount
-def class_l1(penalty: FusedPair, cls: IntArray, n: int, i: int) -> float:
-    """Weight of |t| in class ``cls[i]``: its l1 weight plus its edges to classes in which the pair is screened out."""
+def cut_edges(penalty: FusedPair, cls: IntArray, n: int, i: int) -> float:
+    """Sum of the edges of class ``cls[i]`` to classes in which the pair is screened out."""
     k = cls[i]
-    total = penalty.l1[k]
+    total = 0.0
     if n < penalty.l1.shape[0]:
         following = 0
         for j in range(penalty.l1.shape[0]):
@@ -60,20 +60,20 @@ def class_l1(penalty: FusedPair, cls: IntArray, n: int, i: int) -> float:
 @njit_no_refcount
 def load_weights(penalty: FusedPair, pair: PairClasses, work: PenaltyWorkspace) -> None:
     """Write the l1 weights of the classes that contain a pair, and their positions."""
-    cls, l1, class_graph = pair.cls, penalty.l1, penalty.class_graph
+    cls, class_graph = pair.cls, penalty.class_graph
     real, integer = work.real, work.integer
-    n_classes = l1.shape[0]
+    n_classes = penalty.l1.shape[0]
     for k in range(n_classes):
         integer[POSITION, k] = -1
     for i in range(pair.n):
         integer[POSITION, cls[i]] = i
     for i in range(pair.n):
-        total = l1[cls[i]]
+        total = 0.0
         if pair.n < n_classes:
             for k in range(n_classes):
                 if integer[POSITION, k] < 0:
                     total += class_graph[cls[i], k]
-        real[L1, i] = pair.v * total
+        real[L1, i] = pair.l1[i] + pair.v * total
 
 
 @njit_no_refcount

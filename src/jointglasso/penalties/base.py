@@ -10,8 +10,10 @@ two forms of argument:
 
 The factor 2 of the paper's 2 sum_{i<j} belongs to the objective, not to the penalty.
 
-Pair weights: `factor` holds a finite v >= 0 for every pair, whose penalty is then ``v phi``, or is empty (`UNIFORM`)
-where all weights are 1. Pairs of infinite weight are fixed at zero; callers exclude them from the pair lists.
+Weights: `factor` (m,) holds a v >= 0 for every pair, whose penalty is then ``v phi``, or is empty (`UNIFORM`) where all
+are 1. With weights by class it has shape (m, K + 1): the weight b of the coupling term of each pair, then the weights
+a_k of its L1 part (`coupling_weights`, `l1_weights`). An entry of infinite weight is zero. Entries have them as
+`Entries.factor` and `Entries.l1`; callers leave forbidden entries out of these.
 
 To add a penalty, see "A penalty" in CONTRIBUTING.md.
 """
@@ -46,7 +48,7 @@ def on_cores(function: Callable[[slice, Entries], Result], entries: Entries) -> 
 
     `function` must release the interpreter lock.
     """
-    start, cls, factor, n_classes = entries
+    start, cls, factor, n_classes, l1 = entries
     if start[-1] < config.MIN_ENTRIES_FOR_THREADS:
         return [function(slice(0, int(start[-1])), entries)]
     bounds = np.linspace(0, len(start) - 1, _PARTS + 1).astype(np.int64)
@@ -55,9 +57,28 @@ def on_cores(function: Callable[[slice, Entries], Result], entries: Entries) -> 
         first, last = bounds[number], bounds[number + 1]
         span = slice(int(start[first]), int(start[last]))
         labels, weights = cls[span] if len(cls) else cls, factor[first:last] if len(factor) else factor
-        return function(span, Entries(start[first : last + 1] - span.start, labels, weights, n_classes))
+        of_entries = l1[span] if len(l1) else l1
+        return function(span, Entries(start[first : last + 1] - span.start, labels, weights, n_classes, of_entries))
 
     return map_on_cores(one, range(_PARTS))
+
+
+def coupling_weights(factor: FloatArray) -> FloatArray:
+    """(m,): weight of the coupling term of each pair; empty where all are 1."""
+    return factor if factor.ndim == 1 else factor[:, 0]
+
+
+def l1_weights(factor: FloatArray) -> FloatArray:
+    """(m, K), or (m, 1) where one weight is for all classes: weights of the L1 part; (1, 1) where all are 1."""
+    if factor.ndim == 2:
+        return factor[:, 1:]
+    return factor[:, None] if len(factor) else np.ones((1, 1))
+
+
+def times(threshold: Any, weight: FloatArray) -> FloatArray:
+    """``threshold * weight``, infinite for an infinite weight also where the threshold is zero."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isinf(weight), np.inf, threshold * weight)
 
 
 class Coupling(NamedTuple):
@@ -156,6 +177,10 @@ class PairPenalty(ABC):
         """Rows (m, K) of pairs (i, j), with NaN in classes without both variables if the penalty depends on that."""
         return rows
 
+    def penalises(self, l1: FloatArray, coupling: FloatArray) -> BoolArray:
+        """Whether entries with these weights of the two terms are penalised."""
+        return np.asarray((self.lambda1 * l1 > 0.0) | (self.lambda2 * coupling > 0.0))
+
     @abstractmethod
     def threshold(self, k: int) -> float:
         """Threshold of class k: a pair with ``w |S| <= threshold`` in every class lies in the dual ball."""
@@ -191,8 +216,10 @@ class PairPenalty(ABC):
 
     def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
         """Minimiser of ``|x - values|^2 / 2 + step[q] phi(x)`` for each pair."""
-        factor = step * entries.factor if len(entries.factor) else step
-        return self._minimiser(np.empty(0), values, entries._replace(factor=factor))
+        factor, l1 = step * entries.factor if len(entries.factor) else step, entries.l1
+        if len(l1):
+            l1 = np.repeat(step, np.diff(entries.start)) * l1
+        return self._minimiser(np.empty(0), values, entries._replace(factor=factor, l1=l1))
 
     def update(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
         """Minimiser of ``sum curvature x^2 / 2 - linear x`` plus ``phi`` for each pair; curvatures are positive."""
@@ -289,7 +316,7 @@ class PairPenalty(ABC):
     def exceeds_lambda1(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         """(m, K) whether ``w |S|`` exceeds the threshold of its class."""
         limit = np.array([self.threshold(k) for k in range(rows.shape[1])])
-        above: BoolArray = np.abs(rows) > (limit if len(factor) == 0 else factor[:, None] * limit)
+        above: BoolArray = np.abs(rows) > (limit if len(factor) == 0 else times(limit, l1_weights(factor)))
         return above
 
     def violates_global_condition(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
@@ -347,5 +374,7 @@ class PairPenalty(ABC):
         """Rows (m, K) as a flat vector of entries, all K classes of every pair included."""
         m, n_classes = rows.shape
         cls = np.tile(np.arange(n_classes), m) if self.class_dependent else ANY_CLASS
-        entries = Entries(np.arange(0, m * n_classes + 1, n_classes), cls, factor, n_classes)
+        start = np.arange(0, m * n_classes + 1, n_classes)
+        l1 = l1_weights(factor).ravel() if factor.ndim == 2 else UNIFORM
+        entries = Entries(start, cls, coupling_weights(factor).copy(), n_classes, l1)
         return np.ascontiguousarray(rows, dtype=np.float64).ravel(), entries

@@ -13,7 +13,7 @@ import numpy as np
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair
-from jointglasso.penalties.base import UNIFORM, on_cores
+from jointglasso.penalties.base import UNIFORM, coupling_weights, l1_weights, on_cores, times
 from jointglasso.penalties.class_graph import forest_of, masses_of
 from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
 
@@ -53,13 +53,15 @@ class FusedPenalty(ClassGraphPenalty):
     def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         from jointglasso.kernels import fused_rows
 
-        return fused_rows.signs(self.pair, np.ascontiguousarray(rows), factor, self._work(self.n_classes))
+        return fused_rows.signs(
+            self.pair, np.ascontiguousarray(rows), *self._limits(factor), self._work(self.n_classes)
+        )
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
         from jointglasso.kernels import fused_rows
 
         weighted, start = np.ascontiguousarray(rows), np.ascontiguousarray(joined)
-        return fused_rows.closure(self.pair, weighted, start, factor, self._work(self.n_classes))
+        return fused_rows.closure(self.pair, weighted, start, *self._limits(factor), self._work(self.n_classes))
 
     def certified_zeros(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
@@ -70,6 +72,11 @@ class FusedPenalty(ClassGraphPenalty):
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
     ) -> tuple[BoolArray, BoolArray]:
         return self._prove(theta, u, u_radius, entries, self.fused_class_pairs)
+
+    def _limits(self, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Weights of the coupling terms and of |t| by class, as `fused_rows.signs` takes them."""
+        by_class = times(self.l1, l1_weights(factor))
+        return np.ascontiguousarray(coupling_weights(factor)), np.ascontiguousarray(by_class)
 
     def _prove(
         self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, entries: Entries, class_pairs: IntArray

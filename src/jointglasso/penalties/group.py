@@ -12,7 +12,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries, GroupPair, MaximumPair
-from jointglasso.penalties.base import UNIFORM, PairPenalty
+from jointglasso.penalties.base import UNIFORM, PairPenalty, coupling_weights, l1_weights, times
 
 #: Relative rounding error of a sum of a few squares.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -64,7 +64,7 @@ class GroupPenalty(PairPenalty):
     ) -> BoolArray:
         """Entries with ``|u| + u_radius < lambda1``, and all entries of pairs that stay inside the dual ball."""
         counts = np.diff(entries.start)
-        factor = np.repeat(entries.factor, counts) if len(entries.factor) else 1.0
+        factor = entries.l1 if len(entries.l1) else np.repeat(entries.factor, counts) if len(entries.factor) else 1.0
         largest = np.abs(u) + u_radius
         over = self._power(np.maximum(largest - factor * self.lambda1, 0.0))
         used = np.add.reduceat(over, entries.start[:-1]) if len(over) else over
@@ -74,10 +74,10 @@ class GroupPenalty(PairPenalty):
 
     def violates_global_condition(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         # One expression, summed in class order, so that borderline pairs are decided consistently everywhere.
-        used = np.zeros(rows.shape[0])
+        used, limit = np.zeros(rows.shape[0]), times(self.lambda1, l1_weights(factor))
         for k in range(rows.shape[1]):
-            used += self._power(np.maximum(np.abs(rows[:, k]) - self._of_pairs(self.lambda1, factor), 0.0))
-        return np.asarray(used > self._power(self._of_pairs(self.lambda2, factor)))
+            used += self._power(np.maximum(np.abs(rows[:, k]) - limit[:, min(k, limit.shape[1] - 1)], 0.0))
+        return np.asarray(used > self._power(self._of_pairs(self.lambda2, coupling_weights(factor))))
 
     def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         joined = self.exceeds_lambda1(rows, factor) & self.violates_global_condition(rows, factor)[:, None]
@@ -101,7 +101,8 @@ class GroupPenalty(PairPenalty):
         Either each of these classes has ``|u_k| <= lambda1``, or the entries inside blocks are certified zeros and u
         over all classes lies in the dual ball.
         """
-        lambda1, lambda2 = (np.reshape(self._of_pairs(x, factor), (-1, 1)) for x in (self.lambda1, self.lambda2))
+        lambda1 = times(self.lambda1, l1_weights(factor))
+        lambda2 = np.reshape(self._of_pairs(self.lambda2, coupling_weights(factor)), (-1, 1))
         largest = np.abs(u) + u_radius
         over = self._power(np.maximum(largest - lambda1, 0.0))
         rounding = 1.0 + (1.0 + u.shape[1]) * _ROUNDING

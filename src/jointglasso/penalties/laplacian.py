@@ -14,7 +14,7 @@ from scipy import sparse
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import LAPLACIAN, Entries, FusedPair
-from jointglasso.penalties.base import UNIFORM
+from jointglasso.penalties.base import UNIFORM, l1_weights, times
 from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
 
 
@@ -46,7 +46,7 @@ class LaplacianPenalty(ClassGraphPenalty):
         return np.asarray(signs.reshape(rows.shape))
 
     def closure(self, rows: FloatArray, joined: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
-        out: BoolArray = joined | (np.abs(rows) >= _per_row(self.l1, factor) * (1.0 - 1e-12)) & (rows != 0)
+        out: BoolArray = joined | (np.abs(rows) >= times(self.l1, l1_weights(factor)) * (1.0 - 1e-12)) & (rows != 0)
         _, component = sparse.csgraph.connected_components(sparse.csr_array(self.class_graph), directed=False)
         for number in range(component.max() + 1):
             members = component == number
@@ -66,12 +66,8 @@ class LaplacianPenalty(ClassGraphPenalty):
         neighbour_radius = np.where(unbounded @ (pull > 0.0), np.inf, np.where(unbounded, 0.0, radii) @ pull)
         coupling_radius = scale * np.where(scale == 0.0, 0.0, neighbour_radius[index])
         largest = np.abs(u + scale * (rows @ pull)[index]) + u_radius + coupling_radius
-        zero: BoolArray = largest < scale * self.lambda1 * (1.0 - 1e-12)
+        zero: BoolArray = largest < (entries.l1 if len(entries.l1) else scale) * self.lambda1 * (1.0 - 1e-12)
         return zero
-
-
-def _per_row(l1: FloatArray, factor: FloatArray) -> FloatArray:
-    return l1 if len(factor) == 0 else factor[:, None] * l1
 
 
 def _spread(values: FloatArray, pair: IntArray, cls: IntArray, n_classes: int) -> FloatArray:

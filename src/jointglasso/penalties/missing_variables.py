@@ -159,7 +159,8 @@ class PartialClassPenalty(PairPenalty):
             start = np.concatenate([[0], np.cumsum(np.bincount(pair[chosen], minlength=len(size))[pairs])])
             factor = entries.factor[pairs] if len(entries.factor) else UNIFORM
             penalty = self.restricted_to(int(which))
-            part = Entries(start, place[entries.cls[chosen] - which * K], factor, penalty.n_classes)
+            l1 = entries.l1[chosen] if len(entries.l1) else UNIFORM
+            part = Entries(start, place[entries.cls[chosen] - which * K], factor, penalty.n_classes, l1)
             yield penalty, pairs, chosen, part
 
     # Entries
@@ -250,6 +251,8 @@ class PartialClassPenalty(PairPenalty):
             pairs, classes = np.flatnonzero(number == which), np.flatnonzero(self.missing_variables.sets[which])
             if len(classes):
                 weight, index = factor[pairs] if len(factor) else UNIFORM, np.ix_(pairs, classes)
+                if weight.ndim == 2:
+                    weight = weight[:, np.append(0, classes + 1)]
                 value = what(self.restricted_to(int(which)), *(rows[index] for rows in arrays), weight)
                 out[index if out.ndim == 2 else pairs] = value
         return out

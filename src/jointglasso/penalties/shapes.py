@@ -1,8 +1,8 @@
-"""Concave shapes of the penalty: ``c h(phi / c)`` in place of phi for each pair of variables.
+"""Concave shapes of the penalty: ``c h(phi / c)`` in place of each term phi of the penalty of a pair.
 
 h is concave and increasing with h(0) = 0 and h'(0) = 1, so that weak pairs are penalised as by phi and strong ones
-less: the estimate of a strong edge is less biased. c is such that phi / c = |theta| / lambda1 with one class. The
-penalty is majorised at a current estimate by the pair weights ``h'(phi / c)`` (local linear approximation, Zou and Li
+less: the estimate of a strong edge is less biased. c is such that phi / c is |theta| in units of the
+penalty. A term is majorised at a current estimate by the weight ``h'(phi / c)`` (local linear approximation, Zou and Li
 2008).
 """
 
@@ -95,9 +95,21 @@ SHAPES = tuple(_DEFAULTS)
 """Values of the `penalty_shape` argument."""
 
 
-def size_unit(penalty: PairPenalty, unit: float) -> float:
-    """C = (lambda1 + lambda2)^2 / unit: the penalty phi of a pair of size one; `unit` is the mean class weight."""
-    return (penalty.lambda1 + penalty.lambda2) ** 2 / unit
+def penalty_terms(penalty: PairPenalty, rows: FloatArray, unit: float, by_class: bool) -> tuple[FloatArray, FloatArray]:
+    """Terms phi (m, T) of the penalties of pairs with the entries `rows` (m, K), and c (T,); zero for a term without h.
+
+    The terms are the coupling and lambda1 |t_k| of each class, or without `by_class` the penalty of the pair; `unit` is
+    the mean class weight. NaN stands for a class without the pair.
+    """
+    size = (penalty.lambda1 + penalty.lambda2) / unit
+    if not by_class:
+        phi = penalty.value(*penalty.as_entries(rows)) if len(rows) else np.empty(0)
+        return phi[:, None], np.array([(penalty.lambda1 + penalty.lambda2) * size])
+    only_coupling = np.concatenate([np.ones((len(rows), 1)), np.zeros(rows.shape)], axis=1)
+    coupling = penalty.value(*penalty.as_entries(rows, only_coupling)) if len(rows) else np.empty(0)
+    # Squared differences have another unit: the coupling term of the Laplacian penalty remains convex.
+    coefficients = np.array([penalty.lambda2 * penalty.homogeneous, *[penalty.lambda1] * rows.shape[1]])
+    return np.column_stack([coupling, penalty.lambda1 * np.abs(np.nan_to_num(rows))]), coefficients * size
 
 
 def as_shape(name: str | None, parameter: float | None = None) -> Shape | None:

@@ -16,6 +16,7 @@ from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.joint import check_edge_matrices
 from jointglasso.networks.layout import common_layout
 from jointglasso.report.inference_cards import RATE, bootstrap_cards, inference_cards, pair_tests, significance_facts
+from jointglasso.report.substructure_card import substructure_card
 from jointglasso.report.wording import (
     Card,
     certificate_facts,
@@ -76,6 +77,7 @@ def make_payload(
         *(tested if fdr is not None else []),
         *bootstrap_cards(bootstrap),
         certificate_facts(solution, of_support=fdr is not None),
+        substructure_card(solution),
         edge_cluster_facts(networks),
         steps_facts(networks, solution),
         of_networks,

@@ -15,7 +15,8 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_weights
 from jointglasso.errors import argument
-from jointglasso.penalties import PairPenalty, PairWeights, as_pair_weights, make_penalty
+from jointglasso.penalties import PairPenalty, PairWeights, make_penalty
+from jointglasso.penalties.base import coupling_weights
 from jointglasso.problem import ProblemOptions
 from jointglasso.screening.pairs import PairTable, scan_pairs, tiles
 from jointglasso.screening.partition import Partition
@@ -28,6 +29,7 @@ def lambda_max(
     *,
     weights: Any = None,
     pair_weights: Any = None,
+    coupling_weights: Any = None,
     penalty: str = "group",
     class_graph: Any = None,
 ) -> FloatArray:
@@ -39,7 +41,7 @@ def lambda_max(
         Covariances; one pass over their tiles serves all directions, and no p x p matrix is built.
     directions : array (m, 2)
         Pairs (lambda1, lambda2), not both zero.
-    weights, pair_weights, penalty, class_graph
+    weights, pair_weights, coupling_weights, penalty, class_graph
         As in `jointglasso.solve`; unpenalised pairs are ignored.
 
     Returns
@@ -48,9 +50,10 @@ def lambda_max(
         ``lambda_max[d] * directions[d]`` are the smallest penalties without an edge along direction d; 0 if all
         covariances are 0.
     """
-    return largest_penalties(
-        as_source(S), directions, ProblemOptions(penalty, class_graph, weights, pair_weights=pair_weights)
+    options = ProblemOptions(
+        penalty, class_graph, weights, pair_weights=pair_weights, coupling_weights=coupling_weights
     )
+    return largest_penalties(as_source(S), directions, options)
 
 
 def largest_penalties(source: CovarianceSource, directions: Any, options: ProblemOptions) -> FloatArray:
@@ -67,34 +70,48 @@ def largest_penalties(source: CovarianceSource, directions: Any, options: Proble
         for first, second in np.atleast_2d(directions)
     ]
     w = check_weights(options.weights, source.class_names, source.sample_sizes)
-    v = as_pair_weights(options.pair_weights, source.variable_names)
+    v = options.weights_of_pairs(source)
 
     def largest_of(tile: tuple[slice, slice]) -> FloatArray:
-        weighted = _weighted_pairs(source, w, v, *tile)
+        weighted, exceptional, factor = _weighted_pairs(source, w, v, penalties[0], tile)
         peak, norm = _row_norms(weighted)
         if source.absent is not None:  # NaN in a class without the pair
             weighted = penalties[0].mask_missing(weighted, *_pairs_of(*tile))
             peak, norm = _row_norms(np.nan_to_num(weighted))
-        return np.array([_largest_gauge(penalty, weighted, peak, norm) for penalty in penalties])
+        plain = np.array([_largest_gauge(penalty, weighted, peak, norm) for penalty in penalties])
+        if not len(factor):
+            return plain
+        gauges = [penalty.gauge(*penalty.as_entries(exceptional, factor)) for penalty in penalties]
+        return np.maximum(plain, [gauge[np.isfinite(gauge)].max(initial=0.0) for gauge in gauges])
 
     result: FloatArray = np.max(map_on_threads(largest_of, list(tiles(source.n_variables))), axis=0)
     return result
 
 
 def _weighted_pairs(
-    source: CovarianceSource, weights: FloatArray, pair_weights: PairWeights | None, rows: slice, columns: slice
-) -> FloatArray:
-    """``w_k S_k,ij / v_ij`` of the pairs i < j of a tile, one row per pair; 0 for unpenalised pairs."""
+    source: CovarianceSource,
+    weights: FloatArray,
+    pair_weights: PairWeights | None,
+    penalty: PairPenalty,
+    tile: tuple[slice, slice],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """``w_k S_k,ij`` of the pairs i < j of a tile, one row per pair: all, 0 for those with weights; those; weights."""
+    rows, columns = tile
     pieces = [weights[k] * source.tile(k, rows, columns) for k in range(source.n_classes)]
+    exceptional, factor = np.empty((0, len(pieces))), np.empty(0)
     if pair_weights is not None:
         i, j, factor = pair_weights.exceptions_in(rows, columns)
-        inverse = np.divide(1.0, factor, out=np.zeros_like(factor), where=factor > 0)
+        exceptional = penalty.mask_missing(
+            np.column_stack([piece[i, j] for piece in pieces]), i + rows.start, j + columns.start
+        )
         for piece in pieces:
-            piece[i, j] *= inverse
+            piece[i, j] = 0.0
+        allowed = np.isfinite(coupling_weights(factor))
+        exceptional, factor = exceptional[allowed], factor[allowed]
     if rows != columns:
-        return np.column_stack([piece.ravel() for piece in pieces])
+        return np.column_stack([piece.ravel() for piece in pieces]), exceptional, factor
     i, j = np.triu_indices(rows.stop - rows.start, 1)
-    return np.column_stack([piece[i, j] for piece in pieces])
+    return np.column_stack([piece[i, j] for piece in pieces]), exceptional, factor
 
 
 def _pairs_of(rows: slice, columns: slice) -> tuple[IntArray, IntArray]:

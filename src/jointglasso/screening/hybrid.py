@@ -10,6 +10,7 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data import CovarianceSource
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
+from jointglasso.penalties.base import coupling_weights
 from jointglasso.screening.pairs import PairTable
 from jointglasso.screening.partition import Partition
 
@@ -55,7 +56,7 @@ def hybrid_by_class(pairs: PairTable, penalty: PairPenalty, covariances: Covaria
         labels = class_components(pairs.n_variables, rows, columns, edges)
         i, j, joined = _partly_joined(labels)
         weighted, factor = covariances(i, j)
-        allowed = np.isfinite(factor) if len(factor) else np.ones(len(i), dtype=bool)
+        allowed = np.isfinite(coupling_weights(factor)) if len(factor) else np.ones(len(i), dtype=bool)
         i, j, joined, weighted = i[allowed], j[allowed], joined[allowed], weighted[allowed]
         more = penalty.closure(weighted, joined, factor[allowed] if len(factor) else factor) & ~joined
         chosen = np.flatnonzero(more.any(axis=1))

@@ -19,6 +19,7 @@ from jointglasso.backends import SCANNERS, DeviceFailed, scanner
 from jointglasso.data import CovarianceSource, SampleCovariance
 from jointglasso.data.checks import impossible_pair
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
+from jointglasso.penalties.base import coupling_weights, l1_weights, times
 
 #: Columns of a `PairTable`, for some of its pairs.
 _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]
@@ -44,7 +45,7 @@ class PairTable:
     violates_global_condition: BoolArray
     """(m,): the pair is outside the dual ball: it violates condition (8a) if it is screened out in all classes."""
     factor: FloatArray = field(default_factory=lambda: UNIFORM)
-    """(m,): pair weights v_ij; empty if all are 1."""
+    """(m,) or (m, K + 1): weights of the pairs (`penalties/base.py`); empty if all are 1."""
     thresholds: tuple[float, ...] = ()
     """Thresholds of the classes above which the table has all pairs; empty if that is unknown."""
 
@@ -315,7 +316,7 @@ class TileScan:
         factor = UNIFORM
         if self.pair_weights is not None:
             factor = self.pair_weights.factors(i, j)
-            allowed = np.isfinite(factor)
+            allowed = np.isfinite(coupling_weights(factor))
             i, j, values, factor = i[allowed], j[allowed], values[allowed], factor[allowed]
         weighted = self.penalty.mask_missing(values * self.weights, i, j)
         above, strong = (
@@ -337,7 +338,7 @@ class TileScan:
         for k, tile in enumerate(tiles_by_class):
             upper_only = rows.start == columns.start
             n_hits = mark_above(tile, self.weights[k], self.penalty.threshold(k), upper_only, seen, hits, n_hits)
-            above = self.weights[k] * np.abs(tile[downweighted]) > threshold
+            above = self.weights[k] * np.abs(tile[downweighted]) > threshold[:, k]
             n_hits = self._mark(downweighted, above, columns, n_hits)
         i, j = self._collect(n_hits, columns)
         return i + rows.start, j + columns.start, np.column_stack([tile[i, j] for tile in tiles_by_class])
@@ -356,36 +357,38 @@ class TileScan:
                 piece, scale, self.errors[k], self.penalty.threshold(k), rows == columns, seen, hits, n_hits
             )
             if self.pair_weights is not None:
-                n_hits = self._mark_downweighted(piece, scale, self.errors[k], rows, columns, n_hits)
+                n_hits = self._mark_downweighted(k, piece, scale, rows, columns, n_hits)
         i, j = self._collect(n_hits, columns)
         return i + rows.start, j + columns.start
 
     def _mark_downweighted(
         self,
+        k: int,
         piece: NDArray[np.float32],
         scale: tuple[FloatArray, FloatArray],
-        error: float,
         rows: slice,
         columns: slice,
         n_hits: int,
     ) -> int:
-        """Mark the pairs with a weight v < 1 that may exceed v lambda1."""
+        """Mark the pairs with a weight below 1 that may exceed their threshold in class k."""
         downweighted, threshold = self._downweighted_pairs(rows, columns)
         deviation = scale[0][downweighted[0]] * (1.0 + 1e-12) * scale[1][downweighted[1]]
-        possible = deviation * (np.abs(piece[downweighted].astype(np.float64)) + error) > threshold
+        possible = deviation * (np.abs(piece[downweighted].astype(np.float64)) + self.errors[k]) > threshold[:, k]
         return self._mark(downweighted, possible, columns, n_hits)
 
     def _downweighted_pairs(self, rows: slice, columns: slice) -> tuple[tuple[IntArray, IntArray], FloatArray]:
-        """Pairs of the tile with a weight v < 1, relative to its corner, and their thresholds v lambda1.
+        """Pairs of the tile with an L1 weight below 1, relative to its corner, and their thresholds (m, K).
 
         The kernels compare with lambda1, which finds all other pairs; weights above 1 remove some of them later.
         """
+        n_classes = self.source.n_classes
         if self.pair_weights is None:
             nothing = np.empty(0, dtype=np.int64)
-            return (nothing, nothing), UNIFORM
+            return (nothing, nothing), np.empty((0, n_classes))
         i, j, factor = self.pair_weights.exceptions_in(rows, columns)
-        downweighted = factor < 1.0
-        return (i[downweighted], j[downweighted]), self.penalty.lambda1 * factor[downweighted]
+        weights = np.broadcast_to(l1_weights(factor), (len(i), n_classes))
+        downweighted = (weights < 1.0).any(axis=1)
+        return (i[downweighted], j[downweighted]), times(self.penalty.lambda1, weights[downweighted])
 
     def _mark(self, places: tuple[IntArray, IntArray], chosen: BoolArray, columns: slice, n_hits: int) -> int:
         """Append the chosen positions of a tile to its hits, without duplicates."""

@@ -18,6 +18,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data import as_source
 from jointglasso.data.checks import InputError, check_nonnegative, check_weights
 from jointglasso.penalties import GroupPenalty, PairWeights, as_pair_weights
+from jointglasso.penalties.base import coupling_weights, l1_weights, times
 
 if TYPE_CHECKING:
     from jointglasso.penalties.base import Coupling
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 _SIDE = 256
 
-#: Limits (K, r, c) or smaller of the covariances of a tile, given by its rows and columns, for pairs joined elsewhere.
+#: Share of lambda2, (m, K) or a number, that a pair screened out in a class may use besides lambda1, for the rows and
+#: columns of a tile.
 Limits = Callable[[slice, slice], Any]
 
 
@@ -42,21 +44,22 @@ def _every_tile(
             "partition",
         )
     w = check_weights(weights, source.class_names, source.sample_sizes)
-    factors = as_pair_weights(pair_weights, source.variable_names)
+    factors = as_pair_weights(pair_weights, source.variable_names, source.class_names)
     for top_edge in range(0, p, _SIDE):
         for left_edge in range(top_edge, p, _SIDE):
             rows, columns = slice(top_edge, min(top_edge + _SIDE, p)), slice(left_edge, min(left_edge + _SIDE, p))
             i, j = np.mgrid[rows, columns]
             # Entry by entry, because a source may round its tiles; the rules too decide by entries.
-            exact = [source.entries(k, i.ravel(), j.ravel()).reshape(i.shape) for k in range(n_classes)]
-            weighted = w[:, None, None] * np.stack(exact)
-            joined = labels[:, rows, None] == labels[:, None, columns]
-            if top_edge == left_edge:  # exclude the diagonal
-                np.einsum("kii->ki", weighted)[:] = 0.0
+            i, j = i.ravel(), j.ravel()
+            weighted = w * np.stack([source.entries(k, i, j) for k in range(n_classes)], axis=1)
+            joined = (labels[:, i] == labels[:, j]).T
+            weighted[i == j] = 0.0
             factor = _tile_factors(factors, i, j, weighted)
-            cut_everywhere, cut_in_class = ~joined.any(axis=0), ~joined & joined.any(axis=0)
-            outside_ball = penalty.violates_global_condition(weighted[:, cut_everywhere].T, factor[cut_everywhere])
-            if outside_ball.any() or (np.abs(weighted) > factor * limits(rows, columns))[cut_in_class].any():
+            in_some = np.asarray(joined.any(axis=1))
+            outside_ball = penalty.violates_global_condition(weighted[~in_some], factor[~in_some])
+            coupling = penalty.lambda2 * coupling_weights(factor)[:, None] * limits(rows, columns)
+            limit = times(penalty.lambda1, l1_weights(factor)) + coupling
+            if outside_ball.any() or (np.abs(weighted) > limit)[~joined & in_some[:, None]].any():
                 return False
     return True
 
@@ -68,10 +71,10 @@ def _penalty(lambda1: float, lambda2: float) -> GroupPenalty:
 def _tile_factors(factors: PairWeights | None, i: IntArray, j: IntArray, weighted: FloatArray) -> FloatArray:
     """Pair weights of a tile; forbidden pairs always satisfy the conditions: their covariances are set to zero."""
     if factors is None:
-        return np.ones(i.shape)
-    factor = factors.factors(np.minimum(i, j).ravel(), np.maximum(i, j).ravel()).reshape(i.shape)
-    forbidden = np.isinf(factor)
-    weighted[:, forbidden] = 0.0
+        return np.ones(len(i))
+    factor = factors.factors(np.minimum(i, j), np.maximum(i, j))
+    forbidden = np.isinf(coupling_weights(factor))
+    weighted[forbidden] = 0.0
     factor[forbidden] = 1.0
     return factor
 
@@ -186,7 +189,7 @@ class Partition(ReprMixin):
     ) -> bool:
         """Whether condition (8) holds for every pair: the solution is block-diagonal by this partition (Theorem 3)."""
         penalty = _penalty(lambda1, lambda2)
-        return _every_tile(self.labels, S, penalty, lambda rows, columns: penalty.lambda1, weights, pair_weights)
+        return _every_tile(self.labels, S, penalty, lambda rows, columns: 0.0, weights, pair_weights)
 
     def satisfies_necessary(
         self,
@@ -203,9 +206,8 @@ class Partition(ReprMixin):
         matrices = [sparse.csr_array(Theta) for Theta in precision]
 
         def limits(rows: slice, columns: slice) -> FloatArray:
-            nonzero = np.stack([Theta[rows, columns].toarray() != 0 for Theta in matrices])
-            nonzero_in_others = (nonzero.sum(axis=0) - nonzero) > 0
-            return penalty.lambda1 + penalty.lambda2 * ~nonzero_in_others
+            nonzero = np.stack([Theta[rows, columns].toarray().ravel() != 0 for Theta in matrices], axis=1)
+            return np.asarray((nonzero.sum(axis=1, keepdims=True) - nonzero) == 0, dtype=np.float64)
 
         return _every_tile(self.labels, S, penalty, limits, weights, pair_weights)
 

@@ -9,6 +9,7 @@ import numpy as np
 from jointglasso.data import as_source
 from jointglasso.data.checks import InputError, check_choice, check_weights
 from jointglasso.penalties import PairPenalty, as_pair_weights, make_penalty
+from jointglasso.penalties.pair_weights import in_parts
 from jointglasso.screening.dynamic import start_edges
 from jointglasso.screening.hybrid import Covariances, hybrid_by_class, hybrid_partition, weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs
@@ -28,6 +29,7 @@ def screen(
     class_graph: Any = None,
     weights: Any = None,
     pair_weights: Any = None,
+    coupling_weights: Any = None,
 ) -> Partition:
     """Partition the variables of each class so that entries between blocks are zero in the solution.
 
@@ -46,8 +48,8 @@ def screen(
         Penalty that couples the classes, as in `jointglasso.solve`.
     weights : None, "equal", "sample_size", array (K,) or dict, optional
         Weight of each class in the likelihood.
-    pair_weights : array (p, p), sparse matrix, dict or PairWeights, optional
-        Factor on the penalty of each pair, as in `jointglasso.solve`.
+    pair_weights, coupling_weights : array (p, p), sparse matrix, dict or PairWeights, optional
+        Factors on the penalty of each pair, as in `jointglasso.solve`.
 
     Returns
     -------
@@ -65,7 +67,7 @@ def screen(
     named = source.class_names, source.sample_sizes, source.absent
     chosen = make_penalty(penalty, lambda1, lambda2, class_graph, *named)
     w = check_weights(weights, source.class_names, source.sample_sizes)
-    v = as_pair_weights(pair_weights, source.variable_names)
+    v = as_pair_weights(in_parts(pair_weights, coupling_weights), source.variable_names, source.class_names)
     if rule == "none":
         partition = Partition(np.zeros((source.n_classes, source.n_variables), dtype=np.int64), chosen.coupling)
     else:

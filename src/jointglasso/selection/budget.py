@@ -40,7 +40,8 @@ def scanned_once(source: CovarianceSource, options: SolveOptions) -> Iterator[No
     The scan lists the pairs that fit into 5 % of the memory, `_MAX_LISTED` at most; penalties below the threshold that
     this implies scan again.
     """
-    if source.n_variables <= SCANNED_ONCE or options.pair_weights is not None or options.screening == "none":
+    weighted = options.weights_of_pairs(source) is not None
+    if source.n_variables <= SCANNED_ONCE or weighted or options.screening == "none":
         yield
         return
     memory_budget = options.max_memory or available_memory() or np.inf

@@ -151,6 +151,7 @@ def lambda_grid(
     min_ratio: float | None = None,
     weights: Any = None,
     pair_weights: Any = None,
+    coupling_weights: Any = None,
     penalty: str = "group",
     class_graph: Any = None,
 ) -> LambdaGrid:
@@ -168,7 +169,7 @@ def lambda_grid(
     min_ratio : float, optional
         Smallest penalty of a column as a fraction of its largest. By default columns end at the noise level,
         ``lambda1 + lambda2 = 0.3 sqrt(log p / n)``, or at 0.05 where sample sizes are unknown.
-    weights, pair_weights, penalty, class_graph
+    weights, pair_weights, coupling_weights, penalty, class_graph
         Of the solve, as in `jointglasso.solve`. Unpenalised pairs are ignored.
 
     Returns
@@ -184,7 +185,9 @@ def lambda_grid(
     >>> [(round(lambda1, 3), lambda2) for lambda1, lambda2 in grid]
     [(0.5, 0.0), (0.158, 0.0), (0.05, 0.0)]
     """
-    problem = ProblemOptions(penalty, class_graph, weights, pair_weights=pair_weights)
+    problem = ProblemOptions(
+        penalty, class_graph, weights, pair_weights=pair_weights, coupling_weights=coupling_weights
+    )
     return grid_for(as_source(S), problem, n_lambdas, ratios, min_ratio)
 
 

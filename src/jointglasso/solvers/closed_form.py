@@ -52,10 +52,11 @@ def forest_solution(
     S = system.S[positions]
     variance = system.optimal_variance(diagonal_penalty)
     product = variance[row] * variance[column]
-    factor = system.pair_factor[pairs] if len(system.pair_factor) else UNIFORM
-    per_entry = np.repeat(factor, np.diff(start)) if len(factor) else 1.0
+    factor = system.pair_coupling[pairs] if len(system.pair_factor) else UNIFORM
+    per_entry = system.entry_factor[entries] if len(system.pair_factor) else 1.0
     threshold = np.array([penalty.threshold(k) for k in range(system.n_classes)])
-    edge = np.abs(weight * S) > per_entry * threshold[system.block_class[system.entry_block[entries]]]
+    l1 = per_entry * threshold[system.block_class[system.entry_block[entries]]]
+    edge = np.abs(weight * S) > l1
     edges = np.flatnonzero(edge)
     strength = np.abs(S[edges]) / np.sqrt(product[edges])
     order = edges[np.argsort(-strength, kind="stable")]
@@ -72,7 +73,7 @@ def forest_solution(
     W = np.zeros_like(S)
     workers = Workers(n_threads if len(pairs) > _MIN_PAIRS_FOR_THREADS else 1)
     parts = np.linspace(0, len(pairs), workers.n_threads + 1).astype(np.int64)
-    workers.run(forest_covariances, parts, start, factor, taken, (S, weight, product), penalty.pair, W)
+    workers.run(forest_covariances, parts, start, factor, taken, (S, weight, product, l1), penalty.pair, W)
     value = -W / (product - W * W)
     term = -value * W
     extra = bincount(row, term, len(variance)) + bincount(column, term, len(variance))

@@ -50,7 +50,7 @@ def suits_columns(task: SolverTask) -> bool:
     """Whether column sweeps apply to the groups of a task: every pair must be penalised or forbidden."""
     if task.penalty.scale == 0.0 or "columns" not in task.penalty.supports:
         return False
-    return bool((task.system.pair_factor > 0.0).all())
+    return bool((task.system.entry_factor > 0.0).all())
 
 
 @dataclass
@@ -124,7 +124,9 @@ class ColumnAscent:
         ascent = DualState(W, start[system.diagonal], columns)
         blocks = system.compiled
         return cls.over(
-            system, task.penalty, local, ascent, (blocks.S.astype(np.float32), blocks.factor), (r, s),
+            system, task.penalty, local, ascent,
+            (blocks.S.astype(np.float32), blocks.factor.copy(), blocks.coupling.copy()),  # permuted in place
+            (r, s),
             1.0 if inverse is None else WARM_CHANGE,
             task.n_threads if len(system.S) >= config.MIN_ENTRIES_FOR_THREADS else 1,
         )  # fmt: skip
@@ -136,14 +138,14 @@ class ColumnAscent:
         penalty: PairPenalty,
         local: IntArray,
         ascent: DualState,
-        covariances_and_weights: tuple[NDArray[np.float32], FloatArray],
+        covariances_and_weights: tuple[Any, ...],
         conflicts: tuple[IntArray, IntArray],
         change: float,
         n_threads: int,
     ) -> ColumnAscent:
         """State from W, the diagonal of Theta and its columns (`ascent`), all in the order of the blocks.
 
-        `covariances_and_weights` are S and the pair weights in flat storage, `local` (M,) the index within the group of
+        `covariances_and_weights` are S and the weights in flat storage, `local` (M,) the index within the group of
         each member's variable, and `conflicts` pairs of such indices that must not share a batch of the first sweep.
         """
         n_variables = int(local.max()) + 1
@@ -301,7 +303,7 @@ class ColumnAscent:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         permutation = Permutation.by(self.blocks, rank[self.permuted.variable])
-        self._permute([self.ascent.W, self.stack.S, self.stack.factor], permutation.slots)
+        self._permute([self.ascent.W, self.stack.S, self.stack.factor, self.stack.coupling], permutation.slots)
         start, other, value = self.ascent.columns
         columns = as_columns(len(rank), rank[np.repeat(np.arange(len(rank)), np.diff(start))], rank[other], value)
         self.ascent = DualState(self.ascent.W, self.ascent.precision[permutation.member], columns)

@@ -13,6 +13,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.big_group import BigGroup
 from jointglasso.kernels.pair_types import PermutedBlocks, SparseColumns
+from jointglasso.penalties import UNIFORM
 from jointglasso.screening.groups import block_index
 
 #: Layout of the class blocks of one group in flat storage.
@@ -46,11 +47,11 @@ class Permutation:
         shape = self.blocks.n_classes, int(self.variable.max(initial=-1)) + 1
         return block_index(self.blocks.block_class, self.blocks.size, self.variable, shape)
 
-    def stack(self, S: Any, factor: Any) -> PermutedBlocks:
-        """The permuted blocks with their covariances and pair weights."""
+    def stack(self, S: Any, factor: Any, coupling: Any = UNIFORM) -> PermutedBlocks:
+        """The permuted blocks with their covariances and weights, in flat storage."""
         b = self.blocks
         return PermutedBlocks(
-            *self.places(), self.variable, b.offset, b.size, b.member_start, b.block_weight, S, factor
+            *self.places(), self.variable, b.offset, b.size, b.member_start, b.block_weight, S, factor, coupling
         )
 
 

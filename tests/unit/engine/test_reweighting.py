@@ -28,18 +28,20 @@ def covariances(K=2, p=6, n=60, seed=0):
 
 
 def concave_objective(S, matrices, lambda1, lambda2, shape, penalty="group"):
-    """F written out from its definition, for the group and the fused penalty with a free diagonal."""
-    scale = (lambda1 + lambda2) ** 2
+    """F written out from its definition, with a free diagonal; "sqrt" acts on whole pairs, others term by term."""
     total = sum(np.trace(S_k @ T) - np.linalg.slogdet(T)[1] for S_k, T in zip(S, matrices, strict=True))
+    unit = lambda1 + lambda2
     for i, j in zip(*np.triu_indices(len(S[0]), 1), strict=True):
         t = np.array([T[i, j] for T in matrices])
-        coupling = np.linalg.norm(t) if penalty == "group" else abs(t[0] - t[1])
-        phi = lambda1 * np.abs(t).sum() + lambda2 * coupling
-        total += 2.0 * scale * shape.value(np.array([phi / scale]))[0]
+        coupling = {"group": np.linalg.norm(t), "maximum": abs(t).max(), "fused": abs(t[0] - t[1])}[penalty]
+        terms = [(lambda2, coupling), *[(lambda1, size) for size in abs(t)]]
+        if shape.name == "sqrt":
+            terms = [(unit, sum(weight * size for weight, size in terms) / unit)]
+        total += sum(2.0 * weight * unit * shape.value(np.array([size / unit]))[0] for weight, size in terms)
     return total
 
 
-@pytest.mark.parametrize("penalty", ["group", "fused"])
+@pytest.mark.parametrize("penalty", ["group", "maximum", "fused"])
 @pytest.mark.parametrize("name", ["log", "scad", "mcp", "sqrt", "atan"])
 def test_the_concave_objective_falls_to_a_stationary_point(name, penalty):
     S = covariances()
@@ -67,6 +69,28 @@ def test_strong_edges_are_less_biased():
     likeliest = np.linalg.inv(S[0][:2, :2])[0, 1]
     assert abs(concave[0, 1] - likeliest) < 0.1 * abs(convex[0, 1] - likeliest)
     assert concave[1, 2] == convex[1, 2] == 0.0
+
+
+def test_an_edge_of_one_class_is_not_freed_in_the_others():
+    """The second class has a weak edge where the first has a strong one: one weight of the pair would free both."""
+    S = [np.array([[1.0, r], [r, 1.0]]) for r in (0.8, 0.22)]
+    solution = jgl.solve(S, 0.2, 0.05, penalty_shape="mcp", penalize_diagonal=False, tol=1e-9)
+    convex = jgl.solve(S, 0.2, 0.05, penalize_diagonal=False, tol=1e-9)
+    (strong, weak), (strong_before, weak_before) = (
+        [abs(Theta[0, 1]) for Theta in one.precision] for one in (solution, convex)
+    )
+    assert strong > 1.3 * strong_before
+    assert weak < 0.5 * abs(np.linalg.inv(S[1])[0, 1]) and weak_before < 0.1
+
+
+def test_weights_by_class_are_those_of_the_convex_problem_that_is_reweighted():
+    S = covariances(K=3, seed=2)
+    tables = [{(0, 1): 0.5}, None, {(0, 1): np.inf, (2, 3): 2.0}]
+    solution = jgl.solve(S, 0.1, 0.05, penalty_shape="scad", pair_weights=tables, coupling_weights={(4, 5): 0.0})
+    assert (np.diff(solution.parameters["concave_objectives"]) <= 1e-6).all()
+    assert solution.precision[2][0, 1] == 0.0 and solution.precision[0][0, 1] != 0.0
+    with pytest.raises(jgl.InputError, match="one weight for a pair"):
+        jgl.solve(S, 0.1, 0.05, penalty_shape="sqrt", pair_weights=tables)
 
 
 def test_sqrt_is_the_penalty_of_guo_et_al():

@@ -30,7 +30,8 @@ def column(seed):
     covariance = np.where(held, -draw.uniform(0.2, 1.0, (K, N)), 0.0)
     own = ColumnDiagonal(np.array([1.0, 2.0, 0.5]), np.full(K, 2.0), draw.uniform(1.0, 3.0, K))
     at = np.where(held.T, np.arange(N)[:, None], -1)
-    return ActivePairs(gram, covariance, at, draw.uniform(0.5, 2.0, N)), own
+    factor = draw.uniform(0.5, 2.0, N)
+    return ActivePairs(gram, covariance, at, factor, np.tile(0.02 * factor, (K, 1))), own
 
 
 def objective(penalty, pairs, own, x):

@@ -71,7 +71,7 @@ class Pair:
         self.call = DOORS[self.module]
         self.classes = np.arange(penalty.n_classes) if classes is None else np.asarray(classes)
         self.n, self.v = len(self.classes), v
-        self.pair = PairClasses(self.classes, self.n, v)
+        self.pair = PairClasses(self.classes, self.n, v, v * penalty.l1[self.classes])
         size = self.module.workspace_size(penalty.n_classes)
         # Work arrays hold anything when a kernel gets them.
         n = penalty.n_classes

@@ -78,7 +78,7 @@ def sort(numbers):
 
 @njit
 def pair_covariance(S, weight, product, lambda1, lambda2):
-    return forest.pair_covariance(S, weight, product, lambda1, lambda2)
+    return forest.pair_covariance(S, weight, product, np.full(len(S), lambda1), lambda2)
 
 
 @njit
@@ -285,7 +285,8 @@ def test_closed_form_on_forests(rng):
     data = np.stack([S, weight, S**2 * rng.uniform(1.1, 4.0, n)])
     taken = rng.random(n) < 0.7
     W = np.zeros(n)
-    forest.forest_covariances(0, 6, start, factor, taken, tuple(data), GroupPair(lambda1, lambda2), W)
+    l1 = lambda1 * (np.repeat(factor, np.diff(start)) if len(factor) else np.ones(len(W)))
+    forest.forest_covariances(0, 6, start, factor, taken, (*data, l1), GroupPair(lambda1, lambda2), W)
     expected = reference.forest_covariances(start, factor, taken, data, lambda1, lambda2)
     np.testing.assert_allclose(W, expected, rtol=1e-8, atol=1e-10)
     if n:
@@ -298,8 +299,8 @@ def test_closed_form_on_forests(rng):
 def test_group_penalty_of_one_pair(rng):
     n, v = int(rng.integers(1, 6)), rng.choice([0.5, 1.0, 2.0])
     lambda1, lambda2 = rng.uniform(0.0, 0.5), rng.choice([0.0, 0.3, 2.0])
-    penalty, pair = GroupPair(lambda1, lambda2), PairClasses(NONE, n, v)
-    work = PenaltyWorkspace(np.empty((1, n)), NONE[None])
+    penalty, pair = GroupPair(lambda1, lambda2), PairClasses(NONE, n, v, np.full(n, v * lambda1))
+    work = PenaltyWorkspace(np.empty((2, n)), NONE[None])
     theta = rng.normal(size=n) * (rng.random(n) < 0.7) * rng.choice([0.0, 1.0], p=[0.2, 0.8])
     target, step, a = rng.normal(size=n), rng.normal(size=n), rng.uniform(0.1, 3.0, n)
     start, factor, out, target_step = np.array([0, n]), np.array([v]), np.empty(n), step.copy()
@@ -325,7 +326,7 @@ def test_group_penalty_of_many_pairs(rng):
     start, factor = draw_pairs(rng)
     n, lambda1, lambda2 = start[-1], rng.uniform(0.0, 0.5), rng.choice([0.0, 0.3, 2.0])
     penalty, data = GroupPair(lambda1, lambda2), Entries(start, ANY_CLASS, factor, 5)
-    work = PenaltyWorkspace(np.empty((1, 5)), np.empty((1, 5), dtype=np.int64))
+    work = PenaltyWorkspace(np.empty((2, 5)), np.empty((1, 5), dtype=np.int64))
     theta = rng.normal(size=n) * (rng.random(n) < 0.6)
     a, b = rng.uniform(0.1, 3.0, n), 2.0 * rng.normal(size=n)
     out, inside = np.empty(n), np.empty(6, dtype=bool)

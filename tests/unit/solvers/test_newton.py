@@ -58,7 +58,7 @@ def test_update_of_a_pair_with_one_class_is_soft_thresholding():
         GroupPair(1.0, 3.0),
         np.array([4.0]),
         np.array([8.0]),
-        PairClasses(none, 1, 1.0),
+        PairClasses(none, 1, 1.0, np.array([1.0])),
         x,
         PenaltyWorkspace(x[None], none[None]),
     )

@@ -78,21 +78,24 @@ function volcanoChart({ label, points }) {
 }
 
 /** Matrix of q-values: {label, names, cells: [[row, column, q, positive], ...]}; darker cells have smaller q, pale ones are not significant. */
-function heatChart({ label, names, cells }) {
+function heatChart({ label, names, cells, quantity = null }) {
   const cell = 14, margin = 150, size = margin + cell * names.length, height = size + 34;
   const parts = names.flatMap((name, i) => [
     drawText(name, margin - 6, margin + (i + 0.5) * cell, "end", 10),
     draw("text", { transform: `translate(${margin + (i + 0.5) * cell} ${margin - 6}) rotate(-90)`, "dominant-baseline": "middle", "font-size": 10 }, [name], { fill: "var(--text)" })]);
-  for (const [i, j, q, positive] of cells) {
-    const title = () => draw("title", {}, [`${names[i]} – ${names[j]}: q = ${q}`]);
-    const style = { fill: positive ? "var(--positive)" : "var(--negative)", opacity: String(0.25 + 0.75 * Math.min(1, -Math.log10(Math.max(q, 1e-9)) / 4)) };
+  const largest = Math.max(...cells.map(([, , value]) => Math.abs(value)));
+  for (const [i, j, value, positive] of cells) {
+    const title = () => draw("title", {}, [`${names[i]} – ${names[j]}: ${quantity ?? "q"} = ${value}`]);
+    const shade = quantity ? Math.abs(value) / largest : Math.min(1, -Math.log10(Math.max(value, 1e-9)) / 4);
+    const style = { fill: positive ? "var(--positive)" : "var(--negative)", opacity: String(0.25 + 0.75 * shade) };
     for (const [row, column] of [[i, j], [j, i]]) {
       parts.push(draw("rect", { x: margin + column * cell, y: margin + row * cell, width: cell - 1, height: cell - 1 }, [title()], style));
     }
   }
   parts.push(draw("rect", { x: margin, y: margin, width: cell * names.length, height: cell * names.length }, [], { fill: "none", stroke: "var(--pale)" }));
-  parts.push(drawText(`${label}: significant edges, the darker the smaller q`, size / 2, height - 12, "middle", 11));
-  return chartFrame(`Matrix of q-values, ${label}`, size + 10, height, parts);
+  const caption = quantity ? `${label}: ${quantity}, the darker the larger` : `${label}: significant edges, the darker the smaller q`;
+  parts.push(drawText(caption, size / 2, height - 12, "middle", 11));
+  return chartFrame(`Matrix of ${quantity ?? "q-values"}, ${label}`, size + 10, height, parts);
 }
 
 const CHARTS = { forest: forestChart, volcano: volcanoChart, heat: heatChart };
