@@ -350,15 +350,19 @@ class Inference(ReprMixin):
 
     def _table(self, parts: list[dict[str, FloatArray]], names: dict[str, list[str]], fdr: float | None) -> Any:
         """Stack tables with equal columns (one per class or comparison), filter by q, sort by p."""
-        variables, frames = np.array(self.variable_names, dtype=object), []
-        for n, part in enumerate(parts):
-            q = part["q_value"]
-            rows = np.arange(len(q)) if fdr is None else np.flatnonzero(q <= check_rate(fdr))
-            columns = {name: np.full(len(rows), values[n], dtype=object) for name, values in names.items()}
-            columns["variable1"] = variables[self.estimates.rows[rows]]
-            columns["variable2"] = variables[self.estimates.columns[rows]]
-            frames.append(pd.DataFrame(columns | {name: column[rows] for name, column in part.items()}))
-        return pd.concat(frames).sort_values("p_value", kind="stable", ignore_index=True)
+        every = np.arange(len(self.estimates.rows))
+        chosen = [every if fdr is None else np.flatnonzero(part["q_value"] <= check_rate(fdr)) for part in parts]
+        columns = {
+            name: np.concatenate([part[name][rows] for part, rows in zip(parts, chosen, strict=True)])
+            for name in parts[0]
+        }
+        order = np.argsort(columns["p_value"], kind="stable")
+        which = np.repeat(np.arange(len(parts)), [len(rows) for rows in chosen])[order]
+        pair, variables = np.concatenate(chosen)[order], np.array(self.variable_names, dtype=object)
+        labels = {name: np.array(values, dtype=object)[which] for name, values in names.items()}
+        labels["variable1"] = variables[self.estimates.rows[pair]]
+        labels["variable2"] = variables[self.estimates.columns[pair]]
+        return pd.DataFrame(labels | {name: column[order] for name, column in columns.items()})
 
     def _require_classes(self, what: str) -> None:
         if self.n_classes < 2:
