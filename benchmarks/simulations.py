@@ -582,6 +582,8 @@ COMBINATIONS = {
     "Spearman": ({"association": "spearman"}, 8, 99, 1.0),
     "pairwise, 10 % missing": ({"missing": "pairwise"}, 8, 99, 1.0),
     "four categories, mixed": ({"association": "mixed"}, 6, 39, 0.5),
+    "60 % zeros": ({"association": "zero_inflated"}, 6, 39, 0.5),
+    "30 and 60 % zeros": ({"association": "zero_inflated"}, 6, 39, 0.5),
 }
 
 
@@ -597,6 +599,10 @@ def reject_combination(job: tuple[str, int, int]) -> np.ndarray:
     if options.get("association") == "mixed":
         deviation = np.sqrt(np.linalg.inv(Theta).diagonal())
         samples = {name: np.digitize(X / deviation, (-0.8, 0.0, 0.9)) for name, X in samples.items()}
+    if "zeros" in words:
+        deviation = np.sqrt(np.linalg.inv(Theta).diagonal())
+        low = {"a": -0.524 if words.startswith("30") else 0.253, "b": 0.253}
+        samples = {name: np.maximum(X / deviation - low[name], 0.0) for name, X in samples.items()}
     found = jgl.network_test(samples, n_permutations=n_permutations, random_state=number, **options)
     return np.array([*found.p_values.values(), found.node_p_familywise.min()]) <= 0.05
 

@@ -18,10 +18,11 @@ from scipy import sparse
 from jointglasso._optional import require
 from jointglasso._typing import BoolArray
 from jointglasso._wording import listed
-from jointglasso.data import SampleCovariance
+from jointglasso.data import CovarianceSource, SampleCovariance
 from jointglasso.data.checks import InputError, InputTypeError, check_choice, known_arguments
 from jointglasso.data.effects import without_covariates
 from jointglasso.data.naming import final_names
+from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, matrix_of
 from jointglasso.data.table_checks import SampleRows, deferred, label_rows, with_rows
 from jointglasso.engine import solve
@@ -47,6 +48,7 @@ def fit(
     key_added: str = "jgl",
     classes: Any = None,
     scale: str = "correlation",
+    association: str = "pearson",
     constant: str = "refuse",
     covariates: Sequence[str] = (),
     weights: Any = WEIGHTS,
@@ -72,6 +74,8 @@ def fit(
         Use these classes only; all by default. They are in order of appearance.
     scale : {"correlation", "covariance"}
         Correlations (every gene scaled to unit variance within each class), or covariances.
+    association : {"pearson", "spearman", "nonparanormal", "mixed", "zero_inflated"}
+        Kind of correlation, as in `jointglasso.select`; "zero_inflated" is for genes that many cells lack.
     constant : {"refuse", "isolate", "drop"}
         Treatment of genes that are constant within a class: refuse them, isolate them in that class, or drop them from
         the estimation, without edges in any class.
@@ -120,17 +124,28 @@ def fit(
     if not used.all():
         cells = cells.restricted_to(np.flatnonzero(used))
     if len(covariates):
-        cells = without_covariates(cells, annotations_of_cells(adata, cells, covariates, "covariates"))
+        cells = without_covariates(cells, annotations_of_cells(adata, cells, covariates, "covariates"), association)
     if (lambda1 is None) != (lambda2 is None):
         raise InputError("Give both lambda1 and lambda2, or neither to have them chosen.", "lambda1")
     if lambda1 is None or lambda2 is None:
-        solution = select(cells, scale=scale, constant=treatment, weights=weights, **options).solution
+        preparation: dict[str, Any] = {"scale": scale, "association": association, "constant": treatment}
+        solution = select(cells, weights=weights, **preparation, **options).solution
         lambda1, lambda2 = (float(solution.parameters[name]) for name in ("lambda1", "lambda2"))
     else:
-        source = SampleCovariance(cells, scale=scale, constant=treatment)
+        source: CovarianceSource = (
+            SampleCovariance(cells, scale=scale, constant=treatment)  # reads one class at a time
+            if association == "pearson"
+            else Preparation(scale=scale, association=association, constant=treatment)(cells).source
+        )
         solution = with_refit(source, solve(source, lambda1, lambda2, weights=weights, **options))
     parameters: dict[str, Any] = {"groupby": groupby, "layer": layer, "lambda1": lambda1, "lambda2": lambda2}
-    parameters |= {"scale": scale, "constant": constant, "covariates": list(covariates) or None, "weights": weights}
+    parameters |= {
+        "scale": scale,
+        "association": association,
+        "constant": constant,
+        "covariates": list(covariates) or None,
+        "weights": weights,
+    }
     _store(adata, key_added, solution, used, parameters | options)
     return solution
 

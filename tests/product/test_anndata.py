@@ -80,6 +80,7 @@ def test_everything_survives_a_file(tmp_path):
         "lambda1": 0.2,
         "lambda2": 0.1,
         "scale": "correlation",
+        "association": "pearson",
         "constant": "refuse",
         "weights": "sample_size",
     }

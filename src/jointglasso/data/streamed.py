@@ -174,7 +174,8 @@ class SampleCovariance(CovarianceSource):
         return np.divide(Z, root[:, None], out=unit, casting="same_kind")
 
     @classmethod
-    @known_arguments()
+    @known_arguments(association="its covariances are those of the values; `select`, the estimators, `infer` and "
+                     "`LabelledTable.to_source` take other associations")  # fmt: skip
     def from_labels(
         cls,
         X: Any,

@@ -188,6 +188,19 @@ def test_select_the_estimators_and_the_tests_take_it_and_say_so(cells):
         model.score(X, y)
 
 
+def test_annotated_data_take_it_and_sources_of_values_say_who_does(cells):
+    X, y = cells
+    adata = pytest.importorskip("anndata").AnnData(X.to_numpy())
+    adata.obs["condition"] = y
+    given = jgl.anndata.fit(adata, lambda1=0.2, lambda2=0.1, association="zero_inflated")
+    source = Preparation(association="zero_inflated")(Samples.from_labels(X.to_numpy(), y)).source
+    expected = jgl.solve(source, 0.2, 0.1, weights="sqrt_sample_size")
+    assert np.allclose(given.precision[1].toarray(), expected.precision[1].toarray(), atol=1e-5)
+    assert adata.uns["jgl"]["params"]["association"] == "zero_inflated"
+    with pytest.raises(TypeError, match="`select`, the estimators"):
+        jgl.SampleCovariance.from_labels(X, y, association="zero_inflated")
+
+
 def test_permutations_between_classes_keep_zeros_together(cells):
     X, y = cells
     some = X[["g0", "g1", "g2", "g3", "g6"]]
