@@ -18,6 +18,8 @@ from jointglasso.duality import DualityGap, bound_groups, certified_edges, gap_o
 from jointglasso.engine.execute import SOLVERS
 from jointglasso.engine.nonzeros import flat_from_precisions
 from jointglasso.engine.screening import SCREENING
+from jointglasso.kernels.pair_types import Entries
+from jointglasso.penalties import ANY_CLASS, UNIFORM, make_penalty
 from jointglasso.problem import make_problem
 from oracles import accurate_optimum, class_weights, dense, dual_objective, dual_violation, objective
 
@@ -446,3 +448,24 @@ def test_the_gap_is_bounded_by_the_squares(eigenvalues):
     exact = (m - np.log1p(m)).sum()
     assert exact <= bound * (1.0 + 1e-9) + 1e-16
     assert bound <= 0.5 * squares[0] / (1.0 - np.sqrt(squares[0])) + 1e-16
+
+
+def test_zeros_of_a_pair_of_the_group_penalty():
+    """A pair is zero if its excesses over lambda1 stay inside the ball of radius lambda2, a class below lambda1."""
+    penalty = make_penalty("group", 1.0, 1.0, None, ("a", "b"))
+    entries = Entries(np.array([0, 2]), ANY_CLASS, UNIFORM, 2)
+    for u, expected in (((1.6, 1.6), (True, True)), ((1.9, 1.9), (False, False)), ((0.5, 2.1), (True, False))):
+        zeros = penalty.certified_zeros(np.zeros(2), np.array(u), np.zeros(2), np.zeros(2), entries)
+        assert tuple(zeros) == expected
+        closer = penalty.certified_zeros(np.zeros(2), np.array(u) - 0.3, np.full(2, 0.3), np.zeros(2), entries)
+        assert tuple(closer) == expected
+
+
+def test_gaps_of_groups_contain_what_rounding_may_add():
+    """The gaps of the groups add up to the gap but for the rounding of the sums over groups and isolated variables."""
+    rng = np.random.default_rng(0)
+    S = np.array([np.corrcoef(rng.standard_normal((40, 12)).T) for _ in range(2)])
+    certificate = jgl.solve(S, 0.1, 0.05, tol=1e-11, screening="none").certificate
+    assert len(certificate.group_gaps) == 1
+    assert certificate.rounding > 0.0
+    assert certificate.group_gaps[0] >= 0.5 * certificate.rounding

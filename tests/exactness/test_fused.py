@@ -12,6 +12,7 @@ import jointglasso as jgl
 from jointglasso import config
 from jointglasso.blocks import build_system
 from jointglasso.duality import bound_groups, certified_edges
+from jointglasso.engine.equalities import certified_equalities
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import UNIFORM, make_penalty
 from jointglasso.problem import make_problem
@@ -335,3 +336,19 @@ def test_a_zero_of_the_laplacian_is_proved_where_neighbours_cannot_make_it_anoth
             u_radius = np.array([slack, 0.0, 0.0])
             entries = Entries(np.array([0, 3]), np.arange(3), UNIFORM, 3)
             assert penalty.certified_zeros(theta, u, u_radius, radius, entries)[0] == expected
+            unbounded = np.array([0.0, np.inf, 0.0])
+            assert not penalty.certified_zeros(theta, u, u_radius, unbounded, entries)[0]
+
+
+def test_a_screened_out_entry_is_no_certified_zero_unless_the_screening_is_certified():
+    """Two variables are joined in one class only: the values of the pair are then not compared."""
+    S = two(0.6, 0.1)
+    problem = make_problem(S, 0.1, 0.05, penalty="fused")
+    blocks = Partition(np.array([[0, 0], [0, 1]]), problem.penalty.coupling).class_blocks
+    system = build_system(problem.source, blocks, problem.weights)
+    theta = np.linalg.inv(S[0] + 0.1 * np.eye(2)).ravel()
+    bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty)
+    for proved in (True, False):
+        edges = certified_edges(system, theta, bounds.dual, np.array([1e-9]), problem.penalty, screening_proved=proved)
+        found = certified_equalities(system, theta, edges, problem.penalty, screening_proved=proved)
+        assert bool(found.proved.any()) == proved
