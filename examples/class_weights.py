@@ -16,9 +16,9 @@ def partial_correlations(Theta):
 draw = np.random.default_rng(3)
 names = [f"gene {letter}" for letter in "ABCDEFGHIJ"]
 truth = {name: np.eye(10) for name in ("control", "treated")}
-for i in range(9):  # a chain in both classes
+for i, size in enumerate(draw.uniform(0.15, 0.45, 9)):  # a chain in both classes
     for Theta in truth.values():
-        Theta[i, i + 1] = Theta[i + 1, i] = -0.3
+        Theta[i, i + 1] = Theta[i + 1, i] = -size
 for i, j in [(0, 4), (2, 7)]:  # two strong edges in one class only
     truth["treated"][i, j] = truth["treated"][j, i] = -0.45
 samples = {}

@@ -171,7 +171,10 @@ def test_pair_weights_by_class_and_of_the_coupling(table, tmp_path):
     entries = dict(zip(solution.class_names, (Theta[0, 1] for Theta in solution.precision), strict=True))
     assert entries["ill"] == 0.0 and entries["well"] != 0.0 and solution.parameters["pair_weights"] == 2
     twice = ("--pair-weights", weights, "--pair-weights", f"ill={weights}")
-    assert "class=file once for each class" in invoke("fit", table, *common, *twice, code=2).stderr
+    assert (
+        "class=file once for each class"
+        in invoke("fit", table, *common, *twice, "--out", tmp_path / "t", code=2).stderr
+    )
 
 
 @pytest.mark.parametrize("missing, left", [("drop-variables", 6), ("complete", 7), ("pairwise", 7)])

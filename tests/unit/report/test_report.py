@@ -17,6 +17,7 @@ from scipy import sparse
 import jointglasso as jgl
 from jointglasso.networks import JointNetworks
 from jointglasso.report.payload import make_payload
+from jointglasso.report.substructure_card import substructure_card
 from jointglasso.report.write import embed_json, fill_page
 from reports import (
     HOSTILE_NAMES,
@@ -377,3 +378,20 @@ def test_infinite_gap_is_told_in_words(tmp_path):
     object.__setattr__(solution.certificate, "gap", float("inf"))
     page = read_report(jgl.write_report(tmp_path / "r.html", solution))
     assert "inf" in facts_of(page, "proof")["Duality gap"]["value"]
+
+
+def test_the_common_penalty_has_a_section_with_both_kinds_of_networks(tmp_path):
+    S = {
+        "a": [[1.0, 0.6, 0.1], [0.6, 1.0, 0.1], [0.1, 0.1, 1.0]],
+        "b": [[1.0, 0.6, 0.6], [0.6, 1.0, 0.1], [0.6, 0.1, 1.0]],
+    }
+    solution = jgl.solve(S, 0.1, 0.05, penalty="common")
+    parts = jgl.JointNetworks.shared_and_specific(solution)
+    card = substructure_card(solution)
+    assert {row[0] for row in card["table"]["rows"]} == {"shared", "b"} and parts.n_edges == [1, 0, 1]
+    for number, chart in enumerate(card["charts"]):
+        assert len(chart["cells"]) == [n for n in parts.n_edges if n][number]
+    assert card["paragraphs"][0].startswith(f"The shared network has {parts.n_edges[0]} edge")
+    page = jgl.write_report(tmp_path / "common.html", solution).read_text()
+    assert "Shared and class-specific networks" in page
+    assert substructure_card(jgl.solve(S, 0.1, 0.05)) is None
