@@ -503,9 +503,9 @@ class Valley(Evaluator):
         return Evaluation(lambda1, lambda2, score, edges, 0.0, 0)
 
 
-def search(valley, bottom=0.05, affordable=lambda lambda1, lambda2: ""):
+def search(valley, bottom=0.05, affordable=lambda lambda1, lambda2: "", omegas=OMEGAS):
     budget = SimpleNamespace(why_infeasible=affordable)
-    coarse_to_fine = CoarseToFineSearch(valley, budget, dict.fromkeys(OMEGAS, 1.0), bottom, n_classes=2)
+    coarse_to_fine = CoarseToFineSearch(valley, budget, dict.fromkeys(omegas, 1.0), bottom, n_classes=2)
     found = coarse_to_fine.run(Tracker(None, 1), WorkerPool(), 2)
     return coarse_to_fine, found, min(found.done, key=lambda point: found.done[point].score)
 
@@ -523,6 +523,38 @@ def test_the_search_goes_out_where_the_best_point_is_the_last():
     coarse_to_fine, _, best = search(Valley(0.02, 0.3), bottom=0.2)
     assert coarse_to_fine.finished
     assert sum(best) == pytest.approx(0.02, rel=0.1)
+
+
+def test_the_search_goes_beyond_the_most_similar_column_of_fused_penalties():
+    for omega, most in ((0.85, 0.875), (0.97, 1.0 - 0.25 / 8), (0.4, 0.75)):
+        _, found, best = search(Valley(0.3, omega), omegas=OMEGAS[:-1])
+        similarity = [lambda2 / (lambda1 + lambda2) for lambda1, lambda2 in found.done]
+        assert best[1] / sum(best) == pytest.approx(omega, abs=0.15)
+        assert max(similarity) >= most - 1e-6 and max(similarity) < 1.0, "the columns added are bounded"
+    best = search(Valley(0.3, 0.6), omegas=(0.75,))[2]
+    assert best[1] / sum(best) == pytest.approx(0.75)
+
+
+def test_the_search_goes_to_stronger_penalties_where_the_choice_is_not_the_best_point():
+    """As the one-standard-error rule, which takes the fewest edges among many points."""
+
+    class Sparse(Valley):
+        def evaluate(self, lambda1, lambda2, solved):
+            found = super().evaluate(lambda1, lambda2, solved)
+            away = lambda2 / (lambda1 + lambda2) - self.omega
+            return replace(found, score=found.score + 10.0 * away**2)
+
+        def choose(self, points):
+            least = min(point.score for point in points)
+            close = [n for n, point in enumerate(points) if point.score <= least + 0.5]
+            return min(close, key=lambda n: points[n].edges.sum())
+
+    sparse = Sparse(0.2, 0.6)
+    _, found, _ = search(sparse)
+    points = list(found.done)
+    chosen = points[sparse.choose(list(found.done.values()))]
+    column = [sum(one) for one in points if one[1] / sum(one) == pytest.approx(chosen[1] / sum(chosen), abs=1e-9)]
+    assert sum(chosen) < max(column), "a stronger penalty was tried in its column"
 
 
 def test_what_cannot_be_afforded_is_asked_once_and_the_choice_is_among_the_rest():

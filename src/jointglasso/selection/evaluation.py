@@ -15,6 +15,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.engine import SolveOptions, solve_with
 from jointglasso.selection.criteria import GraphSize, model_complexity, price_of_edge, sample_sizes
+from jointglasso.selection.grids import strength
 from jointglasso.selection.likelihood import deviance_error, deviances
 from jointglasso.selection.low_rank_fit import degrees_of_freedom, low_rank_deviances, measured_precision
 from jointglasso.selection.relaxed import relaxed_deviances
@@ -110,6 +111,15 @@ class Evaluator(ABC):
         """Score a point from the solutions of all its parts."""
         score, details = self.score(solved)
         return Evaluation.of((lambda1, lambda2), score, [part.solution for part in solved], **details)
+
+    def choose(self, points: Sequence[Evaluation]) -> int:
+        """Position of the chosen point: the smallest score, and of ties the least shrunken estimate.
+
+        Columns often lead to the same graph and hence to tied scores.
+        """
+        least = min(point.score for point in points) + self.tie
+        tied = [n for n, point in enumerate(points) if point.score <= least]
+        return min(tied, key=lambda n: (strength(points[n].lambda1, points[n].lambda2), n))
 
     def score_part(self, source: CovarianceSource, known: Any, solution: Solution) -> float:
         """Score of one part, computed by the worker that solved it."""

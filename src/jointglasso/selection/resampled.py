@@ -137,19 +137,17 @@ class CrossValidated(Evaluator):
         details = {"standard_error": float(error)} | {f"fold{n + 1}": float(v) for n, v in enumerate(per_sample)}
         return float(losses.sum() / max(sizes.sum(), 1.0)), details
 
+    def choose(self, points: Sequence[Evaluation]) -> int:
+        """One-standard-error rule: the point with the fewest edges whose loss is within one standard error of the best.
 
-def sparsest_within_error(points: Sequence[Evaluation]) -> int:
-    """One-standard-error rule: the point with the fewest edges whose loss is within one standard error of the best.
-
-    The standard error is that of the differences of the fold losses, since the folds are the same for all points. The
-    point of smallest loss tends to select too many edges.
-    """
-    n_folds = sum(name.startswith("fold") for name in points[0].details)
-    losses = np.array([[point.details[f"fold{n + 1}"] for n in range(n_folds)] for point in points])
-    difference = losses - losses[int(np.argmin([point.score for point in points]))]
-    error = difference.std(axis=1, ddof=1) / np.sqrt(n_folds) if n_folds > 1 else np.zeros(len(points))
-    candidates = np.flatnonzero(difference.mean(axis=1) <= error).tolist()
-    return int(min(candidates, key=lambda n: (points[n].edges.sum(), points[n].score)))
+        The standard error is that of the differences of the fold losses, since the folds are the same for all points.
+        The point of smallest loss tends to select too many edges.
+        """
+        losses = np.array([[point.details[f"fold{n + 1}"] for n in range(self.solves)] for point in points])
+        difference = losses - losses[int(np.argmin([point.score for point in points]))]
+        error = difference.std(axis=1, ddof=1) / np.sqrt(self.solves) if self.solves > 1 else np.zeros(len(points))
+        candidates = np.flatnonzero(difference.mean(axis=1) <= error).tolist()
+        return int(min(candidates, key=lambda n: (points[n].edges.sum(), points[n].score)))
 
 
 #: Folds, smallest class and largest number of variables for which the relaxation is cross-validated.

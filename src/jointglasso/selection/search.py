@@ -219,6 +219,9 @@ class CoarseToFineSearch:
     NEAR = STEP / 8.0
     #: Maximum number of rounds of bisection.
     ROUNDS = 10
+    #: Columns are added up to this omega where the best point is in the most similar one; those of the group penalty
+    #: go to 1.
+    MOST_SIMILAR = 0.95
     #: omega of the first column.
     FIRST = 0.25
 
@@ -255,6 +258,7 @@ class CoarseToFineSearch:
                 self.finished = level > min(self._columns[omega])
                 break
             try_points(candidates)
+        self._extend_stronger(try_points)
         done = {(e.lambda1, e.lambda2): e for column in self._columns.values() for e in column.values()}
         return SearchResult(done, self._left_out)
 
@@ -347,8 +351,19 @@ class CoarseToFineSearch:
                 break
             try_points([(omega, below)])
 
+    def _extend_stronger(self, try_points: Callable[[Sequence[_Place]], None]) -> None:
+        """Evaluate stronger penalties while the chosen point (by cross-validation not the best) is the strongest."""
+        for _ in range(self.ROUNDS):
+            places = [(omega, level) for omega, column in self._columns.items() for level in column]
+            omega, level = places[self._evaluate.choose([self._columns[one][other] for one, other in places])]
+            above = min(level + self.STEP, self._top.get(omega, np.inf))
+            has_edges = self._columns[omega][level].edges.sum() > 0
+            if not has_edges or level < max(self._columns[omega]) or not self._is_untried((omega, above)):
+                break
+            try_points([(omega, above)])
+
     def _candidates(self) -> list[_Place]:
-        """Midpoints towards those neighbours of the best point whose number of edges differs, or a stronger point."""
+        """Midpoints towards those neighbours of the best point whose number of edges differs, or a point beyond."""
         omega, level = self._best_place()
         column = self._columns[omega]
         best = column[level]
@@ -366,6 +381,10 @@ class CoarseToFineSearch:
             nearest = min(self._columns[other], key=lambda tried: abs(tried - level))
             if abs(other - omega) > 0.02 and self._edges_differ(best, self._columns[other][nearest]):
                 candidates.append((round(0.5 * (omega + other), 6), level))
+        if omega == max(self._columns) and 0.5 < omega < self.MOST_SIMILAR and best.edges.sum():
+            scores = [e.score for other, column in self._columns.items() if other < omega for e in column.values()]
+            if min(scores, default=-np.inf) > best.score + self._evaluate.tie:
+                candidates.append((0.5 * (1.0 + omega), level))
         return [place for place in candidates if self._is_untried(place)]
 
     def _adjacent_columns(self, omega: float) -> list[float]:

@@ -39,7 +39,6 @@ from jointglasso.selection.resampled import (
     choose,
     choose_relaxation,
     monotone,
-    sparsest_within_error,
 )
 from jointglasso.selection.resampling import SelectionData, complement, draw, make_folds, read_data
 from jointglasso.selection.result import SelectionResult
@@ -379,13 +378,8 @@ def _by_score(data: SelectionData, settings: SelectionSettings, omegas: Sequence
             f"{argument('relaxed', False)}.",
             "relaxed",
         )
-    if settings.criterion == "cv":
-        tried = [number for number, point in enumerate(grid) if point in outcome.done]
-        best = tried[sparsest_within_error([outcome.done[grid[number]] for number in tried])]
-    else:
-        # Columns often lead to the same graph and hence to tied scores: take the least shrunken estimate.
-        tied_points = np.flatnonzero(scores <= np.nanmin(scores) + evaluate.tie)
-        best = int(min(tied_points, key=lambda point: (grid.strength[point], point)))
+    tried = [number for number, point in enumerate(grid) if point in outcome.done]
+    best = tried[evaluate.choose([outcome.done[grid[number]] for number in tried])]
     solution = _solution(data, outcome.done[grid[best]], settings)
     result = _result(data, grid, outcome.done, best, solution, settings.criterion, evaluate)
     left_out = describe_left_out(outcome.left_out)
