@@ -461,6 +461,14 @@ def test_zeros_of_a_pair_of_the_group_penalty():
         assert tuple(closer) == expected
 
 
+@pytest.mark.parametrize(("u", "expected"), [((3.0, 0.9), True), ((3.0, 1.5), False), ((0.5, 1.5), True)])
+def test_a_class_is_screened_out_only_below_lambda1_or_with_the_pair(u, expected):
+    """Class "b" is screened out; beside an edge of class "a" it needs ``|u| <= lambda1``, else the dual ball."""
+    penalty = make_penalty("group", 1.0, 1.0, None, ("a", "b"))
+    theta, nothing, in_block = np.array([[0.5, 0.0]]), np.zeros((1, 2)), np.array([[True, False]])
+    assert penalty.screening_certified(theta, np.array([u]), nothing, nothing, in_block)[0] == expected
+
+
 def test_gaps_of_groups_contain_what_rounding_may_add():
     """The gaps of the groups add up to the gap but for the rounding of the sums over groups and isolated variables."""
     rng = np.random.default_rng(0)
