@@ -118,8 +118,8 @@ class Evaluator(ABC):
         Columns often lead to the same graph and hence to tied scores.
         """
         least = min(point.score for point in points) + self.tie
-        tied = [n for n, point in enumerate(points) if point.score <= least]
-        return min(tied, key=lambda n: (strength(points[n].lambda1, points[n].lambda2), n))
+        tied_points = [n for n, point in enumerate(points) if point.score <= least]
+        return min(tied_points, key=lambda n: (strength(points[n].lambda1, points[n].lambda2), n))
 
     def score_part(self, source: CovarianceSource, known: Any, solution: Solution) -> float:
         """Score of one part, computed by the worker that solved it."""
