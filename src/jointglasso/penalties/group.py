@@ -74,9 +74,11 @@ class GroupPenalty(PairPenalty):
 
     def violates_global_condition(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> BoolArray:
         # One expression, summed in class order, so that borderline pairs are decided consistently everywhere.
-        used, limit = np.zeros(rows.shape[0]), times(self.lambda1, l1_weights(factor))
+        used = np.zeros(rows.shape[0])
+        limits = times(self.lambda1, l1_weights(factor)) if len(factor) else None
         for k in range(rows.shape[1]):
-            used += self._power(np.maximum(np.abs(rows[:, k]) - limit[:, min(k, limit.shape[1] - 1)], 0.0))
+            limit = self.lambda1 if limits is None else limits[:, min(k, limits.shape[1] - 1)]
+            used += self._power(np.maximum(np.abs(rows[:, k]) - limit, 0.0))
         return np.asarray(used > self._power(self._of_pairs(self.lambda2, coupling_weights(factor))))
 
     def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
@@ -101,7 +103,7 @@ class GroupPenalty(PairPenalty):
         Either each of these classes has ``|u_k| <= lambda1``, or the entries inside blocks are certified zeros and u
         over all classes lies in the dual ball.
         """
-        lambda1 = times(self.lambda1, l1_weights(factor))
+        lambda1 = times(self.lambda1, l1_weights(factor)) if len(factor) else self.lambda1
         lambda2 = np.reshape(self._of_pairs(self.lambda2, coupling_weights(factor)), (-1, 1))
         largest = np.abs(u) + u_radius
         over = self._power(np.maximum(largest - lambda1, 0.0))
