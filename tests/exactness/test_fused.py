@@ -13,10 +13,12 @@ from jointglasso import config
 from jointglasso.blocks import build_system
 from jointglasso.duality import bound_groups, certified_edges
 from jointglasso.engine.equalities import certified_equalities
+from jointglasso.engine.recheck import ScreeningCheck
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import UNIFORM, make_penalty
 from jointglasso.problem import make_problem
 from jointglasso.screening import Partition
+from jointglasso.screening.hybrid import weighted_covariances
 
 ROUTES = [
     ("dynamic", "auto"),
@@ -352,3 +354,22 @@ def test_a_screened_out_entry_is_no_certified_zero_unless_the_screening_is_certi
         edges = certified_edges(system, theta, bounds.dual, np.array([1e-9]), problem.penalty, screening_proved=proved)
         found = certified_equalities(system, theta, edges, problem.penalty, screening_proved=proved)
         assert bool(found.proved.any()) == proved
+
+
+def test_a_dual_point_has_subgradients_up_to_rounding_only():
+    """A dual point is kept if it has the subgradients over all classes already, and replaced otherwise."""
+    problem = make_problem(two(0.6, 0.1), 0.1, 0.05, penalty="fused")
+    blocks = Partition(np.zeros((2, 2), dtype=int), problem.penalty.coupling).class_blocks
+    system = build_system(problem.source, blocks, problem.weights)
+    bounds = bound_groups(system, np.tile(np.eye(2).ravel(), 2), problem.penalty, problem.diagonal_penalty)
+    check, entries = ScreeningCheck(problem, system, np.array([0])), np.arange(2)
+    u = system.weigh(bounds.dual[system.upper] - system.S[system.upper], entries)
+    assert check.holds_already(bounds, entries, u)
+    assert not check.holds_already(bounds, entries, u + np.array([1e-9, 0.0]))
+
+
+def test_covariances_that_the_hybrid_rule_reads_are_weighted():
+    S, weights = two(0.6, 0.1), np.array([0.5, 3.0])
+    problem = make_problem(S, 0.1, 0.05, penalty="fused", weights=weights)
+    read = weighted_covariances(problem.source, weights, None, problem.penalty)
+    np.testing.assert_allclose(read(np.array([0]), np.array([1]))[0], [[0.3, 0.3]])
