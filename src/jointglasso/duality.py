@@ -133,7 +133,7 @@ def bound_groups(
     """
     factor = factorize(system, theta) if factor is None else factor
     entries = system.gather(theta)
-    objective = objectives(system, theta, factor, penalty, diagonal_penalty)
+    objective = objectives(system, theta, entries, factor, penalty, diagonal_penalty)
     # In place: the entries of a genome-scale group take gigabytes.
     weight = None if system.unit_weights else system.block_weight[system.entry_block]
     negative_gradient = system.gather(factor.inverse)
@@ -284,13 +284,18 @@ def subgradient_within(
 
 
 def objectives(
-    system: BlockSystem, theta: FloatArray, factor: Factorization, penalty: PairPenalty, diagonal_penalty: float
+    system: BlockSystem,
+    theta: FloatArray,
+    entries: FloatArray,
+    factor: Factorization,
+    penalty: PairPenalty,
+    diagonal_penalty: float,
 ) -> FloatArray:
-    """(G,): objective of each group, infinite where a block is not positive definite."""
+    """(G,): objective of each group at `theta` with its `entries`, infinite where a block is not positive definite."""
     likelihood = system.block_weight * (system.sum_per_block(system.S * theta) - factor.logdet)
     diagonal = bincount(system.diagonal_block, np.abs(theta[system.diagonal]), system.n_blocks)
     per_block = np.where(factor.definite, likelihood + diagonal_penalty * diagonal, np.inf)
-    pairs = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))
+    pairs = 2.0 * penalty.value(entries, system.entries(penalty))
     total = system.sum_per_group(per_block) + system.sum_pairs_per_group(pairs)
     fused = FusedDiagonal.of(system, penalty)
     return total if fused is None else total + fused.value(theta[system.diagonal])

@@ -205,7 +205,8 @@ class _AdmmState(State):
         # Theta is positive definite at every iteration (Y need not be).
         factor = Factorization(self.Theta, logdet, np.ones(system.n_blocks, dtype=bool))
         task = self.task
-        return float(objectives(system, self.Theta, factor, task.penalty, task.diagonal_penalty).sum())
+        entries = system.gather(self.Theta)
+        return float(objectives(system, self.Theta, entries, factor, task.penalty, task.diagonal_penalty).sum())
 
     def update_y(self, relaxation: float) -> None:
         """Proximal step on every pair and on the diagonal."""

@@ -155,7 +155,7 @@ class NewtonState(State):
             predicted=np.where(known, 0.0, np.inf), moving=np.ones(G, dtype=bool), metric_scale=np.ones(G),
             idle=np.zeros(G, dtype=np.int64), bounds=bounds if known.all() else None, n_threads=n_threads,
         )  # fmt: skip
-        state.objectives = objectives(system, theta, factor, task.penalty, task.diagonal_penalty)
+        state.objectives = objectives(system, theta, system.gather(theta), factor, task.penalty, task.diagonal_penalty)
         state.objective = float(state.objectives.sum())
         return state
 
