@@ -24,7 +24,6 @@ from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
 from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.data.checks import InputError, check_choice, check_count, check_positive, check_switch
-from jointglasso.duality import objectives
 from jointglasso.solvers.anderson import Anderson
 from jointglasso.solvers.base import (
     BestSoFar,
@@ -202,11 +201,7 @@ class _AdmmState(State):
             logdet[blocks] = np.log(x).sum(axis=1)
 
         self.workers.map(update, list(_stacks(system, system.S, self.Y, self.U, self.Theta)))
-        # Theta is positive definite at every iteration (Y need not be).
-        factor = Factorization(self.Theta, logdet, np.ones(system.n_blocks, dtype=bool))
-        task = self.task
-        entries = system.gather(self.Theta)
-        return float(objectives(system, self.Theta, entries, factor, task.penalty, task.diagonal_penalty).sum())
+        return self._objective(logdet)
 
     def update_y(self, relaxation: float) -> None:
         """Proximal step on every pair and on the diagonal."""
@@ -257,6 +252,17 @@ class _AdmmState(State):
     def _sum_of_class_norms(self, flat: FloatArray) -> float:
         squares = np.bincount(self.system.block_class, self.system.sum_per_block(flat * flat))
         return float(np.sqrt(squares).sum())
+
+    def _objective(self, logdet: FloatArray) -> float:
+        """Objective at Theta, which is positive definite at every iteration (Y need not be).
+
+        Forbidden entries are zero in Y but only in the limit in Theta; they are not penalised.
+        """
+        system, task = self.system, self.task
+        likelihood = system.block_weight @ (system.sum_per_block(system.S * self.Theta) - logdet)
+        diagonal = task.diagonal_penalty * self.Theta[system.diagonal].sum()
+        pairs = 2.0 * task.penalty.value(system.gather(self.Theta), system.entries(task.penalty)).sum()
+        return float(likelihood + diagonal + pairs)
 
 
 def _stacks(system: BlockSystem, *flats: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
