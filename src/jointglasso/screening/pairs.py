@@ -295,10 +295,8 @@ class TileScan:
             rows = [1.0 / (scale * (1.0 + 1e-12)) for scale in self.weighted_deviation]
             columns = [self.penalty.lambda1 / scale for scale in self.deviation]
         i, j = scanner(source.device).possible_pairs(units, rows, columns, self.errors)
-        if self.pair_weights is not None:  # few enough to skip the single-precision test
-            everything = slice(0, self.source.n_variables)
-            (downweighted_i, downweighted_j), _ = self._downweighted_pairs(everything, everything)
-            i, j = np.unique(np.stack([np.append(i, downweighted_i), np.append(j, downweighted_j)]), axis=1)
+        everything = slice(0, self.source.n_variables)
+        i, j = self._with_downweighted(i, j, everything, everything)
         order = np.lexsort((j, i, j // config.TILE, i // config.TILE))
         return i[order], j[order]
 
@@ -334,13 +332,10 @@ class TileScan:
         seen, hits = self._local.seen, self._local.hits
         tiles_by_class = [self.source.tile(k, rows, columns) for k in range(self.source.n_classes)]
         n_hits = 0
-        downweighted, threshold = self._downweighted_pairs(rows, columns)
         for k, tile in enumerate(tiles_by_class):
             upper_only = rows.start == columns.start
             n_hits = mark_above(tile, self.weights[k], self.penalty.threshold(k), upper_only, seen, hits, n_hits)
-            above = self.weights[k] * np.abs(tile[downweighted]) > threshold[:, k]
-            n_hits = self._mark(downweighted, above, columns, n_hits)
-        i, j = self._collect(n_hits, columns)
+        i, j = self._with_downweighted(*self._collect(n_hits, columns), rows, columns)
         return i + rows.start, j + columns.start, np.column_stack([tile[i, j] for tile in tiles_by_class])
 
     def possible(self, source: SampleCovariance, rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
@@ -356,50 +351,20 @@ class TileScan:
             n_hits = mark_possibly_above(
                 piece, scale, self.errors[k], self.penalty.threshold(k), rows == columns, seen, hits, n_hits
             )
-            if self.pair_weights is not None:
-                n_hits = self._mark_downweighted(k, piece, scale, rows, columns, n_hits)
-        i, j = self._collect(n_hits, columns)
+        i, j = self._with_downweighted(*self._collect(n_hits, columns), rows, columns)
         return i + rows.start, j + columns.start
 
-    def _mark_downweighted(
-        self,
-        k: int,
-        piece: NDArray[np.float32],
-        scale: tuple[FloatArray, FloatArray],
-        rows: slice,
-        columns: slice,
-        n_hits: int,
-    ) -> int:
-        """Mark the pairs with a weight below 1 that may exceed their threshold in class k."""
-        downweighted, threshold = self._downweighted_pairs(rows, columns)
-        deviation = scale[0][downweighted[0]] * (1.0 + 1e-12) * scale[1][downweighted[1]]
-        possible = deviation * (np.abs(piece[downweighted].astype(np.float64)) + self.errors[k]) > threshold[:, k]
-        return self._mark(downweighted, possible, columns, n_hits)
-
-    def _downweighted_pairs(self, rows: slice, columns: slice) -> tuple[tuple[IntArray, IntArray], FloatArray]:
-        """Pairs of the tile with an L1 weight below 1, relative to its corner, and their thresholds (m, K).
+    def _with_downweighted(self, i: IntArray, j: IntArray, rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
+        """Marked pairs of a tile, relative to its corner, and those with an L1 weight below 1, whose threshold is smaller.
 
         The kernels compare with lambda1, which finds all other pairs; weights above 1 remove some of them later.
         """
-        n_classes = self.source.n_classes
         if self.pair_weights is None:
-            nothing = np.empty(0, dtype=np.int64)
-            return (nothing, nothing), np.empty((0, n_classes))
-        i, j, factor = self.pair_weights.exceptions_in(rows, columns)
-        weights = np.broadcast_to(l1_weights(factor), (len(i), n_classes))
-        downweighted = (weights < 1.0).any(axis=1)
-        return (i[downweighted], j[downweighted]), times(self.penalty.lambda1, weights[downweighted])
-
-    def _mark(self, places: tuple[IntArray, IntArray], chosen: BoolArray, columns: slice, n_hits: int) -> int:
-        """Append the chosen positions of a tile to its hits, without duplicates."""
-        if not chosen.any():
-            return n_hits
-        seen, hits = self._local.seen, self._local.hits
-        position = (places[0] * (columns.stop - columns.start) + places[1])[chosen]
-        new = position[~seen[position]]
-        seen[new] = True
-        hits[n_hits : n_hits + len(new)] = new
-        return n_hits + len(new)
+            return i, j
+        row, column, factor = self.pair_weights.exceptions_in(rows, columns)
+        weights = np.broadcast_to(l1_weights(factor), (len(row), self.source.n_classes))
+        n, downweighted = columns.stop - columns.start, (weights < 1.0).any(axis=1)
+        return np.divmod(np.union1d(i * n + j, (row * n + column)[downweighted]), n)
 
     def _collect(self, n_hits: int, columns: slice) -> tuple[IntArray, IntArray]:
         """Rows and columns of the marked entries, sorted; resets the scratch arrays."""
