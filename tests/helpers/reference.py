@@ -270,11 +270,6 @@ def index_pairs(block_of: IntArray, slot_of: IntArray, offset: IntArray, size: I
     return [start, upper, lower, blocks]
 
 
-def find_pairs(i: IntArray, j: IntArray, pairs: list[tuple[int, int]]) -> list[int]:
-    """Numbers of pairs in a list, -1 for those that are not in it."""
-    return [pairs.index(pair) if pair in pairs else -1 for pair in zip(i, j, strict=True)]
-
-
 def spanning_forest(
     order: IntArray, edge: BoolArray, row: IntArray, column: IntArray, n_nodes: int
 ) -> tuple[BoolArray, BoolArray]:

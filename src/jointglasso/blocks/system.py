@@ -196,11 +196,15 @@ class BlockSystem(BlockLayout):
         return None if new.all() else np.cumsum(new) - 1
 
     def find_pairs(self, i: IntArray, j: IntArray) -> IntArray:
-        """Indices of the pairs of variables i < j; -1 where no block contains both."""
-        from jointglasso.kernels.pair_index import PairIndex, find_pairs
-
-        index = PairIndex(self.pair_start, self.upper, self.lower, self.entry_block)
-        return find_pairs(i, j, index, self.offset, self.size, self.member_start, self.members)
+        """Indices of the pairs of variables i < j that lie in a block, each in one or several groups; ascending."""
+        if not len(i):
+            return np.empty(0, dtype=np.int64)
+        row, column = self.entry_members(self.pair_start[:-1])
+        n = 1 + max(int(j.max()), int(self.members.max(initial=0)))
+        keys, wanted = self.members[row] * n + self.members[column], i.astype(np.int64) * n + j
+        first, last = (np.searchsorted(keys, wanted, side) for side in ("left", "right"))
+        marks = np.bincount(first, minlength=len(keys) + 1) - np.bincount(last, minlength=len(keys) + 1)
+        return np.flatnonzero(np.cumsum(marks))
 
     @cached_property
     def batches(self) -> list[tuple[int, int, int]]:

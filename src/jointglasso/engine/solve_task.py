@@ -119,16 +119,9 @@ def build(item: Task, shared: TaskContext) -> tuple[BlockSystem, ScreeningCheck 
     system = build_system(problem.source, item.blocks, problem.weights, problem.pair_weights, item.n_threads)
     if deferred is None:
         return system, None
-    if problem.penalty.class_dependent:  # the classes of a pair may belong to several groups
-        i, j = system.pair_variables
-        p = problem.source.n_variables
-        keys, wanted = i * p + j, deferred.rows.astype(np.int64) * p + deferred.columns
-        first, last = (np.searchsorted(keys, wanted, side) for side in ("left", "right"))
-        marks = np.bincount(first, minlength=len(keys) + 1) - np.bincount(last, minlength=len(keys) + 1)
-        return system, ScreeningCheck(problem, system, np.flatnonzero(np.cumsum(marks)))
     candidates = deferred_within(deferred, system.members, problem.source.n_variables)
-    pair = system.find_pairs(deferred.rows[candidates], deferred.columns[candidates])
-    return system, ScreeningCheck(problem, system, np.unique(pair[pair >= 0]))
+    pairs = system.find_pairs(deferred.rows[candidates], deferred.columns[candidates])
+    return system, ScreeningCheck(problem, system, pairs)
 
 
 def _task(item: Task, shared: TaskContext, system: BlockSystem, progress: TaskProgress) -> SolverTask:

@@ -131,39 +131,6 @@ def products_of_members(
 
 
 @njit
-def find_pairs(
-    i: IntArray,
-    j: IntArray,
-    index: PairIndex,
-    offset: IntArray,
-    size: IntArray,
-    member_start: IntArray,
-    members: IntArray,
-) -> IntArray:
-    """Numbers of the pairs of variables i < j in the index, by bisection; -1 where there is none."""
-    pair_start, upper, _, entry_block = index
-    pair_number = np.full(i.shape[0], -1)
-    for n in range(i.shape[0]):
-        low, high = 0, pair_start.shape[0] - 1
-        while low < high:
-            middle = (low + high) // 2
-            entry = pair_start[middle]
-            b = entry_block[entry]
-            within = upper[entry] - offset[b]
-            row = _row_of(within, size[b])
-            first = members[member_start[b] + row]
-            second = members[member_start[b] + within - row * size[b]]
-            if first == i[n] and second == j[n]:
-                pair_number[n] = middle
-                break
-            if first < i[n] or (first == i[n] and second < j[n]):
-                low = middle + 1
-            else:
-                high = middle
-    return pair_number
-
-
-@njit
 def mirror_blocks(flat: FloatArray, offset: IntArray, size: IntArray) -> None:
     """Copy the upper triangle of every block onto the lower one, in place."""
     for block in range(size.shape[0]):

@@ -250,12 +250,6 @@ def test_index_of_pairs(rng):
     expected = reference.products_of_members(row, column, of_member, of_block[index.block])
     np.testing.assert_allclose(product, expected, rtol=1e-14)
 
-    first = index.start[:-1]
-    pairs = list(zip(variables[row[first]].tolist(), variables[column[first]].tolist(), strict=True))
-    i, j = np.triu_indices(p, 1)
-    found = pair_index.find_pairs(i, j, index, offset, size, start, variables)
-    assert found.tolist() == reference.find_pairs(i, j, pairs)
-
 
 def test_graphs(rng):
     adjacency, start, other = draw_graph(rng)
