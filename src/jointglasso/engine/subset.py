@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -29,7 +28,7 @@ def subset_for(item: Task, shared: TaskContext) -> TaskContext:
         deferred = DeferredPairs(deferred.rows[candidates], deferred.columns[candidates])
     if deferred is not None and not item.is_sparse:
         # The check of the screened-out entries also needs the covariances of these pairs outside the blocks.
-        pairs = _pairs_of(item.blocks, p) if problem.penalty.class_dependent else (deferred.rows, deferred.columns)
+        pairs = item.blocks.pairs(p) if problem.penalty.class_dependent else (deferred.rows, deferred.columns)
     weights = None if problem.pair_weights is None else problem.pair_weights.restricted_to(item.blocks.members)
     if item.is_sparse and shared.scanned is not None:
         # Any covariance of the group may be needed, and its blocks are too large to be sent: the source is sent.
@@ -43,16 +42,6 @@ def subset_for(item: Task, shared: TaskContext) -> TaskContext:
         deferred=deferred,
         scanned=None,
     )
-
-
-def _pairs_of(blocks: ClassBlocks, n_variables: int) -> tuple[IntArray, IntArray]:
-    """All pairs i < j with both variables in one block."""
-    keys = [_NONE]
-    for first, last in pairwise(blocks.start):
-        members = blocks.members[first:last]
-        i, j = np.triu_indices(len(members), 1)
-        keys.append(members[i] * n_variables + members[j])
-    return np.divmod(np.unique(np.concatenate(keys)), n_variables)
 
 
 class BlockCovariance(CovarianceSource):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -100,6 +101,15 @@ class ClassBlocks:
             self.members[np.repeat(self.start[selected], size) + slot],
             number[self.group[selected]],
         )
+
+    def pairs(self, n_variables: int) -> tuple[IntArray, IntArray]:
+        """All pairs i < j with both variables in one block, sorted."""
+        keys = [np.empty(0, dtype=np.int64)]
+        for first, last in pairwise(self.start):
+            members = self.members[first:last]
+            i, j = np.triu_indices(len(members), 1)
+            keys.append(members[i] * n_variables + members[j])
+        return np.divmod(np.unique(np.concatenate(keys)), n_variables)
 
     @property
     def by_cost(self) -> IntArray:

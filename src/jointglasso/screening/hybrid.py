@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -68,16 +67,7 @@ def hybrid_by_class(pairs: PairTable, penalty: PairPenalty, covariances: Covaria
 
 def _partly_joined(labels: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
     """Pairs i < j joined in some classes but not in all, and the mask (m, K) of classes that join them."""
-    p = labels.shape[1]
-    keys = [np.empty(0, dtype=np.int64)]
-    for row in labels:
-        order = np.argsort(row, kind="stable")
-        bounds = np.flatnonzero(np.diff(row[order], prepend=-1, append=-1))
-        for first, last in itertools.pairwise(bounds):
-            members = order[first:last]
-            a, b = np.triu_indices(len(members), 1)
-            keys.append(members[a] * p + members[b])
-    i, j = np.divmod(np.unique(np.concatenate(keys)), p)
+    i, j = Partition(labels).class_blocks.pairs(labels.shape[1])
     joined = (labels[:, i] == labels[:, j]).T
     partly = ~joined.all(axis=1)
     return i[partly], j[partly], joined[partly]
