@@ -19,7 +19,7 @@ from jointglasso.backends import SCANNERS, DeviceFailed, scanner
 from jointglasso.data import CovarianceSource, SampleCovariance
 from jointglasso.data.checks import impossible_pair
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
-from jointglasso.penalties.base import coupling_weights, l1_weights, times
+from jointglasso.penalties.base import coupling_weights, l1_weights
 
 #: Columns of a `PairTable`, for some of its pairs.
 _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArray]
@@ -355,7 +355,7 @@ class TileScan:
         return i + rows.start, j + columns.start
 
     def _with_downweighted(self, i: IntArray, j: IntArray, rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
-        """Marked pairs of a tile, relative to its corner, and those with an L1 weight below 1, whose threshold is smaller.
+        """Marked pairs of a tile, relative to its corner, and those with an L1 weight below 1: smaller thresholds.
 
         The kernels compare with lambda1, which finds all other pairs; weights above 1 remove some of them later.
         """
