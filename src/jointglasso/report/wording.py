@@ -182,7 +182,8 @@ def selection_facts(selection: Any) -> Card | None:
         return None
     if not isinstance(selection, SelectionResult):
         raise InputTypeError(f"selection must be a result of select, not {type(selection).__name__}.", "selection")
-    frame = pd.DataFrame(selection.records)
+    # Left out are the number of a column of the grid, and what lambda1 and lambda2 tell.
+    frame = pd.DataFrame(selection.records).drop(columns=["column", "strength", "similarity"], errors="ignore")
     rows = [[_show(value) for value in row] for row in frame.itertuples(index=False)]
     table = {"columns": list(frame), "rows": rows, "best": selection.best}
     title = "Choice of the penalties"

@@ -336,7 +336,7 @@ def test_selection_becomes_a_table():
     chosen = jgl.select(X, np.repeat(["ill", "well"], 20), grid=[(0.5, 0.1), (0.3, 0.1)])
     payload = make_payload(chosen.solution, JointNetworks.from_solution(chosen.solution), selection=chosen)
     card = next(fact for fact in payload["facts"] if fact["id"] == "selection")
-    assert card["table"]["columns"] == list(chosen.table)
+    assert card["table"]["columns"] == list(chosen.table.drop(columns=["column", "strength", "similarity"]))
     row = dict(zip(card["table"]["columns"], card["table"]["rows"][1], strict=True))
     assert (row["lambda1"], row["converged"], card["table"]["best"]) == ("0.3", "yes", chosen.best)
     assert card["paragraphs"] == chosen.explain().splitlines()
