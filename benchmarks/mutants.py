@@ -291,7 +291,7 @@ MUTANTS = (
     Mutant(
         "a step on a face that is not judged",
         FACE,
-        "if _value(penalty, pairs, diagonal, trial, trial_product, workspace) < before:",
+        "if _value(penalty, n, trial, trial_product, column) < before:",
         "if True:",
         ("tests/unit/kernels/test_column_face.py",),
     ),

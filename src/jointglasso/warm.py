@@ -162,29 +162,28 @@ def _longest() -> list[Callable[[], None]]:
 def _compile_small_sweeps(pair: object) -> None:
     from jointglasso.kernels.jit import compile_for
     from jointglasso.kernels.pair_types import Blocks
-    from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, ascend_small_groups
+    from jointglasso.kernels.small_columns import GroupIndex, Scratch, SweepLimits, ascend_small_groups
 
     x, n, which = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
     groups, blocks = GroupIndex(n, n, n, n, 0, 0), Blocks(n, n, n, x, x, x)
-    compile_for(ascend_small_groups, pair, groups, blocks, SweepLimits(x, 0, 0.0, 0.0, 0.0, 0, 0.0, 0.0), x, x, which)
+    limits, scratch = SweepLimits(x, 0, 0.0, 0.0, 0.0, 0.0, 0.0), Scratch.allocate(groups, blocks, 0)
+    compile_for(ascend_small_groups, pair, groups, blocks, limits, x, x, which, scratch)
 
 
 def _compile_big_sweeps(pair: object) -> None:
     from jointglasso.kernels.column_batches import sweep_columns
-    from jointglasso.kernels.column_parts import ColumnDiagonal, PairWorkspace
-    from jointglasso.kernels.columns import ColumnUpdates, ColumnWorkspace, Sweep
+    from jointglasso.kernels.column_parts import Column
+    from jointglasso.kernels.columns import ColumnUpdates, Sweep
     from jointglasso.kernels.jit import compile_for
-    from jointglasso.kernels.pair_types import DualState, PenaltyWorkspace, PermutedBlocks, SparseColumns
+    from jointglasso.kernels.pair_types import DualState, PermutedBlocks, SparseColumns
     from jointglasso.kernels.team import Team
 
-    x, xx, xxx = (np.zeros((0,) * n_axes) for n_axes in (1, 2, 3))
-    n, nn, which, single = x.astype(np.int64), xx.astype(np.int64), x.astype(bool), x.astype(np.float32)
+    x, xx = np.zeros(0), np.zeros((0, 0))
+    n, nn, single = x.astype(np.int64), xx.astype(np.int64), x.astype(np.float32)
     stack, ascent = PermutedBlocks(nn, nn, n, n, n, n, x, single, x), DualState(single, x, SparseColumns(n, n, xx))
-    sweep = Sweep(stack, ascent, 0.0, ColumnUpdates(n, nn, xxx, xx, xx, xxx, which), x)
-    workspace = ColumnWorkspace(
-        xx, which, n, x, ColumnDiagonal(x, x, x), PairWorkspace(x, x, x, n, x, PenaltyWorkspace(xx, nn)), n, n, x, x
-    )
-    compile_for(sweep_columns, pair, True, n, n, workspace, sweep, Team(n, n, n, n))
+    sweep = Sweep(stack, ascent, 0.0, ColumnUpdates.allocate(0, 0, 0), x)
+    column = Column.allocate(0, 0, 0, 0, 0, single)
+    compile_for(sweep_columns, pair, True, n, n, column, sweep, Team(n, n, n, n))
 
 
 @dataclass(frozen=True)

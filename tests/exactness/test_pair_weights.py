@@ -409,7 +409,7 @@ def test_dynamic_screening_merges_where_a_weighted_budget_is_exceeded():
     light = np.ones((3, 3))
     light[0, 2] = light[2, 0] = 0.2
     for problem in (heavy, Problem(S, 0.04, 0.02, light, None, False)):
-        dynamic, whole = problem.solve(tol=1e-10), problem.solve(screening="none", tol=1e-10)
+        dynamic, whole = problem.solve(tol=1e-12), problem.solve(screening="none", tol=1e-12)
         np.testing.assert_allclose(dense(dynamic.precision), dense(whole.precision), atol=1e-5)
     assert dynamic.partition.labels[1].tolist() == [0, 1, 0]
 

@@ -216,11 +216,6 @@ def diagonal_entry(variance: float, square: float) -> float:
     return max(np.roots([variance, -1.0, -square]))
 
 
-def columns_of(Theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Columns off the diagonal, zero on it, as rows; and the diagonal."""
-    return Theta - np.diag(np.diag(Theta)), np.diag(Theta)
-
-
 def take_upper(matrix: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
     """Rows and columns of the symmetric matrix with this upper triangle."""
     return mirror_upper(matrix)[np.ix_(rows, columns)]
@@ -308,11 +303,6 @@ def forest_covariances(
         if len(entries):
             W[entries] = pair_covariance(*entry_data[:, entries], *_of_pair(factor, pair, lambda1, lambda2))
     return W
-
-
-def sort(numbers: IntArray) -> IntArray:
-    """Numbers in ascending order."""
-    return np.sort(numbers)
 
 
 def colours(adjacency: BoolArray, order: IntArray, max_size: int) -> IntArray:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.column_parts import axpy, read_weights
-from jointglasso.kernels.columns import Batch, ColumnUpdates, ColumnWorkspace, Sweep, update_column
+from jointglasso.kernels.column_parts import Column, axpy, read_weights
+from jointglasso.kernels.columns import Batch, ColumnUpdates, Sweep, update_column
 from jointglasso.kernels.group_state import copy
-from jointglasso.kernels.jit import njit, njit_internal
+from jointglasso.kernels.jit import njit, njit_internal, njit_no_refcount
 from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_subgradient
 from jointglasso.kernels.pair_types import PairClasses, PermutedBlocks, SparseColumns
 from jointglasso.kernels.team import Team, all_done, await_job, done, end, post, take
@@ -91,7 +91,7 @@ def _locate_batch(blocks: PermutedBlocks, batch: Batch) -> None:
 
 
 @njit_internal
-def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, workspace: ColumnWorkspace, sweep: Sweep) -> None:
+def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, column: Column, sweep: Sweep) -> None:
     """Write the entries of W between column d of a batch and the earlier ones, in both rows.
 
     The columns of the batch must have been mirrored into all other rows.
@@ -106,7 +106,7 @@ def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, workspace: Colu
     for k in range(n_classes):
         block = blocks.block_of[k, batch.begin + d]
         if block >= 0:
-            implied = workspace.y[k, : batch.hi[block] - batch.lo[block]]
+            implied = column.y[k, : batch.hi[block] - batch.lo[block]]
             implied[:] = 0.0
             for a in range(updates.n_pairs[d]):
                 x = updates.value[d, a, k]
@@ -115,7 +115,7 @@ def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, workspace: Colu
                     axpy(-x / updates.tau[d, k], W[base + batch.lo[block] : base + batch.hi[block]], implied)
     for c in range(d):
         if updates.n_pairs[c] >= 0:
-            _couple_batch_pair(penalty, c, d, batch, (workspace, zero, one), sweep)
+            _couple_batch_pair(penalty, c, d, batch, (column, zero, one), sweep)
 
 
 @njit_internal
@@ -124,15 +124,15 @@ def _couple_batch_pair(
     c: int,
     d: int,
     batch: Batch,
-    scratch: tuple[ColumnWorkspace, FloatArray, FloatArray],
+    scratch: tuple[Column, FloatArray, FloatArray],
     sweep: Sweep,
 ) -> None:
     """Write the entries of W of a pair inside the batch, projected onto the dual ball, and note the shift."""
-    i, j, (workspace, zero, one) = batch.begin + c, batch.begin + d, scratch
+    i, j, (column, zero, one) = batch.begin + c, batch.begin + d, scratch
     blocks, updates, W = sweep.stack, sweep.updates, sweep.ascent.W
-    u, new, cls = workspace.pair_workspace.a, workspace.pair_workspace.new, workspace.pair_workspace.cls
-    l1 = workspace.pair_workspace.l1
+    u, new, cls = column.pair.a, column.pair.new, column.pair.cls
     n_present = 0
+    l1 = column.pair.l1
     v = np.inf
     outside = False
     for k in range(blocks.block_of.shape[0]):
@@ -140,16 +140,16 @@ def _couple_batch_pair(
         if block >= 0 and block == blocks.block_of[k, j]:
             position = blocks.offset[block] + blocks.slot_of[k, j] * blocks.size[block] + blocks.slot_of[k, i]
             u[n_present] = blocks.weight[block] * (
-                workspace.y[k, blocks.slot_of[k, i] - batch.lo[block]] - blocks.S[position]
+                column.y[k, blocks.slot_of[k, i] - batch.lo[block]] - blocks.S[position]
             )
             cls[n_present] = k
             v = min(v, read_weights(penalty, k, blocks, position, l1, n_present))
             outside = outside or abs(u[n_present]) > l1[n_present]
             n_present += 1
     pair = PairClasses(cls, n_present, v, l1)
-    outside = outside and not pair_is_dual_feasible(penalty, u, pair, workspace.pair_workspace.work)
+    outside = outside and not pair_is_dual_feasible(penalty, u, pair, column.pair.work)
     if outside:
-        pair_subgradient(penalty, zero, u, one, pair, new, workspace.pair_workspace.work)
+        pair_subgradient(penalty, zero, u, one, pair, new, column.pair.work)
         updates.shifted[d] = True
         updates.other[d, updates.n_pairs[d]] = (
             i  # an explicit zero: active in the next sweep, and an edge between the two columns
@@ -160,7 +160,7 @@ def _couple_batch_pair(
         k = cls[e]
         block = blocks.block_of[k, i]
         updates.shift[k, d, c] = (new[e] - u[e]) / blocks.weight[block] if outside else 0.0
-        value = workspace.y[k, blocks.slot_of[k, i] - batch.lo[block]] + updates.shift[k, d, c]
+        value = column.y[k, blocks.slot_of[k, i] - batch.lo[block]] + updates.shift[k, d, c]
         base, b = blocks.offset[block], blocks.size[block]
         W[base + blocks.slot_of[k, i] * b + blocks.slot_of[k, j]] = value
         W[base + blocks.slot_of[k, j] * b + blocks.slot_of[k, i]] = value
@@ -212,7 +212,7 @@ def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColum
     for c in range(m):
         j = batch.begin + c
         n_needed += updates.n_pairs[c] if updates.n_pairs[c] >= 0 else old.start[j + 1] - old.start[j]
-    new = _with_capacity(n_needed, n, new)
+    new = with_capacity(n_needed, n, new)
     for c in range(m):
         if updates.shifted[c]:
             _restore_diagonal_dominance(blocks, batch, state.W, updates)
@@ -222,32 +222,32 @@ def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColum
         count = updates.n_pairs[c]
         if count >= 0:
             axpy(1.0, updates.sums[c], sweep.sums)
-            _append(updates.other[c, :count], updates.value[c], n, new)
+            append_column(updates.other[c, :count], updates.value[c], n, new)
             for k in range(blocks.block_of.shape[0]):
                 block = blocks.block_of[k, j]
                 if block >= 0:
                     state.precision[blocks.member_start[block] + blocks.slot_of[k, j]] = updates.tau[c, k]
         else:
             count = old.start[j + 1] - old.start[j]
-            _append(old.other[old.start[j] : old.start[j + 1]], old.value[old.start[j] :], n, new)
+            append_column(old.other[old.start[j] : old.start[j + 1]], old.value[old.start[j] :], n, new)
         n += count
         new.start[j + 1] = n
     return new
 
 
 @njit_internal
-def _with_capacity(n_needed: int, n: int, columns: SparseColumns) -> SparseColumns:
+def with_capacity(n_needed: int, n: int, columns: SparseColumns) -> SparseColumns:
     """The first n pairs of the columns, reallocated if the capacity is below `n_needed`."""
     if n_needed <= columns.other.shape[0]:
         return columns
     other, value = np.empty(2 * n_needed, np.int64), np.empty((2 * n_needed, columns.value.shape[1]))
     grown = SparseColumns(columns.start, other, value)
-    _append(columns.other[:n], columns.value, 0, grown)
+    append_column(columns.other[:n], columns.value, 0, grown)
     return grown
 
 
-@njit_internal
-def _append(other: IntArray, value: FloatArray, n: int, columns: SparseColumns) -> None:
+@njit_no_refcount
+def append_column(other: IntArray, value: FloatArray, n: int, columns: SparseColumns) -> None:
     """Write the pairs of a column after the first n."""
     copy(other, columns.other[n:])
     for a in range(other.shape[0]):
@@ -260,7 +260,7 @@ def sweep_columns(
     is_leader: bool,
     batch_bounds: IntArray,
     column_order: IntArray,
-    workspace: ColumnWorkspace,
+    column: Column,
     sweep: Sweep,
     team: Team,
 ) -> SparseColumns:
@@ -272,7 +272,7 @@ def sweep_columns(
     blocks, new = sweep.stack, sweep.ascent.columns
     if not is_leader:
         while await_job(team):
-            _run_tasks(penalty, column_order, workspace, sweep, team)
+            _run_tasks(penalty, column_order, column, sweep, team)
         return new
     capacity = 2 * new.other.shape[0] + 16 * blocks.block_of.shape[1]
     new = SparseColumns(
@@ -284,7 +284,7 @@ def sweep_columns(
         _locate_batch(blocks, batch)
         for step in (_UPDATE, _MIRROR, _COUPLE):
             post(team, step, batch.begin, batch.end, _N_MIRROR_TASKS if step == _MIRROR else m)
-            _run_tasks(penalty, column_order, workspace, sweep, team)
+            _run_tasks(penalty, column_order, column, sweep, team)
             if not all_done(team):
                 return new
         new = _finish_batch(batch, sweep, new)
@@ -293,7 +293,7 @@ def sweep_columns(
 
 
 @njit_internal
-def _run_tasks(penalty: Penalty, column_order: IntArray, workspace: ColumnWorkspace, sweep: Sweep, team: Team) -> None:
+def _run_tasks(penalty: Penalty, column_order: IntArray, column: Column, sweep: Sweep, team: Team) -> None:
     """Execute tasks of the current step of a batch until none remains."""
     n_members = sweep.stack.variable.shape[0]
     while True:
@@ -302,12 +302,12 @@ def _run_tasks(penalty: Penalty, column_order: IntArray, workspace: ColumnWorksp
             return
         batch = Batch(team.job[1], team.job[2], team.lo, team.hi)
         if team.job[0] == _UPDATE:
-            update_column(penalty, column_order[batch.begin + task], batch, workspace, sweep)
+            update_column(penalty, True, column_order[batch.begin + task], batch, column, sweep)
         elif team.job[0] == _MIRROR:
             first, last = task * n_members // _N_MIRROR_TASKS, (task + 1) * n_members // _N_MIRROR_TASKS
             _mirror_rows(first, last, sweep.stack, batch, sweep.ascent.W)
         else:
-            _couple_batch_column(penalty, batch.end - batch.begin - 1 - task, batch, workspace, sweep)
+            _couple_batch_column(penalty, batch.end - batch.begin - 1 - task, batch, column, sweep)
         done(team)
 
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.column_parts import ColumnDiagonal, PairWorkspace, axpy
-from jointglasso.kernels.group_state import copy
+from jointglasso.kernels.column_parts import COVARIANCE, L1, PRODUCT, TAU, WEIGHT, Column, X, axpy
 from jointglasso.kernels.jit import njit_internal, njit_no_refcount
 from jointglasso.kernels.pair import Penalty, pair_clusters, pair_gradient, pair_hvp, pair_value
 from jointglasso.kernels.pair_types import PairClasses
@@ -29,24 +28,6 @@ _MAX_STEPS, _REDUCTION, _TOLERANCE_FRACTION = 60, 1e-3, 0.3
 _LENGTHS = (1.0, 0.3, 0.1)
 
 
-Gram = FloatArray | NDArray[np.float32]
-
-
-class ActivePairs(NamedTuple):
-    """Problem of a column on its n active pairs, at fixed tau."""
-
-    gram: Gram
-    """(K, n, n): principal submatrix of W on the active pairs."""
-    covariance: FloatArray
-    """(K, n): column of S on the active pairs."""
-    slot: IntArray
-    """(n, K): index of each pair in the arrays of each class, -1 where a class does not contain it."""
-    factor: FloatArray
-    """(n,): weight of the coupling term of each pair."""
-    l1: FloatArray
-    """(K, n): weight of |t| of each pair in each class."""
-
-
 class ColumnFace(NamedTuple):
     """Face of a column: zeros stay zero, signs are kept, clusters stay equal."""
 
@@ -54,6 +35,8 @@ class ColumnFace(NamedTuple):
     """(K, n): first class of the cluster of each entry, -1 at zeros."""
     merged: bool
     """Whether a cluster has several classes."""
+    gram: FloatArray | NDArray[np.float32]
+    """(K, n, n): principal submatrix of W on the active pairs."""
     residual: FloatArray
     """(K, n): negative gradient on the face; updated to the residual of conjugate gradients."""
     inverse: FloatArray
@@ -61,23 +44,15 @@ class ColumnFace(NamedTuple):
 
 
 @njit_internal
-def step_on_face(
-    penalty: Penalty,
-    pairs: ActivePairs,
-    diagonal: ColumnDiagonal,
-    tolerance: float,
-    x: FloatArray,
-    product: FloatArray,
-    workspace: PairWorkspace,
-) -> bool:
-    """Move x (K, n) and W x to the minimum on the face of x, if that decreases the objective; whether x moved.
+def step_on_face(penalty: Penalty, n: int, tolerance: float, column: Column) -> bool:
+    """Move t and W_11 t at the n active pairs to the minimum on the face of t, if that decreases the objective.
 
-    Entries that would change their sign become zero.
+    Entries that would change their sign become zero. Returns whether t moved.
     """
-    n_classes, n = x.shape
-    face = _face_of(penalty, pairs, diagonal, x, product, workspace)
-    step = _conjugate_gradients(penalty, pairs, diagonal, tolerance, x, face, workspace)
-    before = _value(penalty, pairs, diagonal, x, product, workspace)
+    n_classes, x, product = column.slot.shape[0], column.t[X], column.t[PRODUCT]
+    face = _face_of(penalty, n, column)
+    step = _conjugate_gradients(penalty, tolerance, face, column)
+    before = _value(penalty, n, x, product, column)
     trial, trial_product = np.zeros((n_classes, n)), np.zeros((n_classes, n))
     for length in _LENGTHS:
         for k in range(n_classes):
@@ -85,52 +60,45 @@ def step_on_face(
             for a in range(n):
                 new = x[k, a] + length * step[k, a]
                 trial[k, a] = new if new * x[k, a] > 0.0 else 0.0
-                axpy(trial[k, a], pairs.gram[k, a], trial_product[k])
-        if _value(penalty, pairs, diagonal, trial, trial_product, workspace) < before:
+                axpy(trial[k, a], face.gram[k, a], trial_product[k])
+        if _value(penalty, n, trial, trial_product, column) < before:
             for k in range(n_classes):
-                copy(trial[k], x[k])
-                copy(trial_product[k], product[k])
+                for a in range(n):
+                    x[k, a] = trial[k, a]
+                    product[k, a] = trial_product[k, a]
             return True
     return False
 
 
 @njit_internal
-def _face_of(
-    penalty: Penalty,
-    pairs: ActivePairs,
-    diagonal: ColumnDiagonal,
-    x: FloatArray,
-    product: FloatArray,
-    workspace: PairWorkspace,
-) -> ColumnFace:
-    """Face of x, with the negative gradient and the preconditioner there."""
-    n_classes, n = x.shape
+def _face_of(penalty: Penalty, n: int, column: Column) -> ColumnFace:
+    """Face of t, with the negative gradient and the preconditioner there."""
+    n_classes, diagonal, pair = column.slot.shape[0], column.diagonal, column.pair
+    gram = column.gram[: n_classes * n * n].reshape((n_classes, n, n))
     leader = np.full((n_classes, n), -1)
     residual, inverse = np.zeros((n_classes, n)), np.zeros((n_classes, n))
     gradient, number, unit = np.empty(n_classes), np.empty(n_classes, np.int64), np.zeros(n_classes)
     merged = False
     for a in range(n):
-        m = _gather(pairs.slot, a, x, workspace.new, workspace.cls)
-        _gather(pairs.slot, a, pairs.l1, workspace.l1, workspace.cls)
-        pair_classes = PairClasses(workspace.cls, m, pairs.factor[a], workspace.l1)
-        pair_gradient(penalty, workspace.new, pair_classes, gradient)
-        n_clusters = pair_clusters(penalty, workspace.new, pair_classes, number)
+        pair_classes = _gather(column, a, column.t[X], pair.new)
+        pair_gradient(penalty, pair.new, pair_classes, gradient)
+        n_clusters = pair_clusters(penalty, pair.new, pair_classes, number)
         nonzero = 0
-        for e in range(m):
+        for e in range(pair_classes.n):
             if number[e] < 0:
                 continue
             nonzero += 1
-            k = workspace.cls[e]
+            k = pair.cls[e]
             for other in range(e, -1, -1):
                 if number[other] == number[e]:
-                    leader[k, a] = workspace.cls[other]
-            w = diagonal.weight[k]
-            residual[k, a] = -w * (product[k, a] / diagonal.tau[k] + pairs.covariance[k, a]) - gradient[e]
+                    leader[k, a] = pair.cls[other]
+            weight, tau = diagonal[WEIGHT, k], diagonal[TAU, k]
+            residual[k, a] = -weight * (column.t[PRODUCT, k, a] / tau + column.t[COVARIANCE, k, a]) - gradient[e]
             unit[:] = 0.0
             unit[e] = 1.0
-            workspace.b[:] = 0.0
-            pair_hvp(penalty, workspace.new, pair_classes, unit, workspace.b)
-            inverse[k, a] = w * pairs.gram[k, a, a] / diagonal.tau[k] + workspace.b[e]
+            pair.b[:] = 0.0
+            pair_hvp(penalty, pair.new, pair_classes, unit, pair.b)
+            inverse[k, a] = weight * gram[k, a, a] / tau + pair.b[e]
         merged = merged or n_clusters < nonzero
     if merged:
         _average(leader, residual)
@@ -138,41 +106,31 @@ def _face_of(
     for k in range(n_classes):
         for a in range(n):
             inverse[k, a] = 1.0 / inverse[k, a] if leader[k, a] >= 0 else 0.0
-    return ColumnFace(leader, merged, residual, inverse)
+    return ColumnFace(leader, merged, gram, residual, inverse)
 
 
 @njit_internal
-def _conjugate_gradients(
-    penalty: Penalty,
-    pairs: ActivePairs,
-    diagonal: ColumnDiagonal,
-    tolerance: float,
-    x: FloatArray,
-    face: ColumnFace,
-    workspace: PairWorkspace,
-) -> FloatArray:
+def _conjugate_gradients(penalty: Penalty, tolerance: float, face: ColumnFace, column: Column) -> FloatArray:
     """Step (K, n) on the face: approximate solution of Hessian times step = negative gradient."""
     residual, inverse = face.residual, face.inverse
-    step, hvp, direction = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
+    step, hvp, direction = np.zeros_like(residual), np.zeros_like(residual), np.zeros_like(residual)
     squared = first = _update_direction(0.0, inverse, residual, direction)
     for _ in range(_MAX_STEPS):
-        _hvp(penalty, pairs, diagonal, x, face, direction, hvp, workspace)
+        _hvp(penalty, face, direction, hvp, column)
         curvature = 0.0
-        for k in range(x.shape[0]):
-            for a in range(x.shape[1]):
+        for k in range(residual.shape[0]):
+            for a in range(residual.shape[1]):
                 curvature += direction[k, a] * hvp[k, a]
         if not curvature > 0.0:
             break
         length = squared / curvature
         largest = 0.0
-        for k in range(x.shape[0]):
-            for a in range(x.shape[1]):
+        before, squared = squared, 0.0
+        for k in range(residual.shape[0]):
+            for a in range(residual.shape[1]):
                 step[k, a] += length * direction[k, a]
                 residual[k, a] -= length * hvp[k, a]
-                largest = max(largest, abs(residual[k, a]) / diagonal.weight[k])
-        before, squared = squared, 0.0
-        for k in range(x.shape[0]):
-            for a in range(x.shape[1]):
+                largest = max(largest, abs(residual[k, a]) / column.diagonal[WEIGHT, k])
                 squared += residual[k, a] * inverse[k, a] * residual[k, a]
         if largest <= _TOLERANCE_FRACTION * tolerance or squared <= _REDUCTION * first:
             break
@@ -181,70 +139,54 @@ def _conjugate_gradients(
 
 
 @njit_internal
-def _hvp(
-    penalty: Penalty,
-    pairs: ActivePairs,
-    diagonal: ColumnDiagonal,
-    x: FloatArray,
-    face: ColumnFace,
-    direction: FloatArray,
-    out: FloatArray,
-    workspace: PairWorkspace,
-) -> None:
+def _hvp(penalty: Penalty, face: ColumnFace, direction: FloatArray, out: FloatArray, column: Column) -> None:
     """Write the Hessian-vector product with a direction on the face."""
-    n_classes, n = x.shape
+    n_classes, n = direction.shape
+    pair = column.pair
     for k in range(n_classes):
         row = out[k]
         row[:] = 0.0
         for a in range(n):
-            axpy(direction[k, a], pairs.gram[k, a], row)
+            axpy(direction[k, a], face.gram[k, a], row)
         for a in range(n):
-            row[a] *= diagonal.weight[k] / diagonal.tau[k]
+            row[a] *= column.diagonal[WEIGHT, k] / column.diagonal[TAU, k]
     for a in range(n):
-        m = _gather(pairs.slot, a, x, workspace.new, workspace.cls)
-        _gather(pairs.slot, a, pairs.l1, workspace.l1, workspace.cls)
-        pair_classes = PairClasses(workspace.cls, m, pairs.factor[a], workspace.l1)
-        _gather(pairs.slot, a, direction, workspace.a, workspace.cls)
-        _gather(pairs.slot, a, out, workspace.b, workspace.cls)
-        pair_hvp(penalty, workspace.new, pair_classes, workspace.a, workspace.b)
-        for e in range(m):
-            k = workspace.cls[e]
-            out[k, a] = workspace.b[e] if face.leader[k, a] >= 0 else 0.0
+        _gather(column, a, direction, pair.a)
+        _gather(column, a, out, pair.b)
+        pair_classes = _gather(column, a, column.t[X], pair.new)
+        pair_hvp(penalty, pair.new, pair_classes, pair.a, pair.b)
+        for e in range(pair_classes.n):
+            k = pair.cls[e]
+            out[k, a] = pair.b[e] if face.leader[k, a] >= 0 else 0.0
     if face.merged:
         _average(face.leader, out)
 
 
-@njit_no_refcount
-def _value(
-    penalty: Penalty,
-    pairs: ActivePairs,
-    diagonal: ColumnDiagonal,
-    x: FloatArray,
-    product: FloatArray,
-    workspace: PairWorkspace,
-) -> float:
-    """Objective of the column at this tau, up to a constant."""
+@njit_internal
+def _value(penalty: Penalty, n: int, x: FloatArray, product: FloatArray, column: Column) -> float:
+    """Objective of the column at x and W_11 x, at this tau, up to a constant."""
     total = 0.0
     for k in range(x.shape[0]):
-        for a in range(x.shape[1]):
-            total += diagonal.weight[k] * x[k, a] * (0.5 * product[k, a] / diagonal.tau[k] + pairs.covariance[k, a])
-    for a in range(x.shape[1]):
-        m = _gather(pairs.slot, a, x, workspace.new, workspace.cls)
-        _gather(pairs.slot, a, pairs.l1, workspace.l1, workspace.cls)
-        total += pair_value(penalty, workspace.new, PairClasses(workspace.cls, m, pairs.factor[a], workspace.l1))
+        weight, tau = column.diagonal[WEIGHT, k], column.diagonal[TAU, k]
+        for a in range(n):
+            total += weight * x[k, a] * (0.5 * product[k, a] / tau + column.t[COVARIANCE, k, a])
+    for a in range(n):
+        pair_classes = _gather(column, a, x, column.pair.new)
+        total += pair_value(penalty, column.pair.new, pair_classes)
     return total
 
 
-@njit_no_refcount
-def _gather(slots: IntArray, a: int, values: FloatArray, out: FloatArray, cls: IntArray) -> int:
-    """Copy the values of pair a in the classes that contain it, and these classes; returns their number."""
+@njit_internal
+def _gather(column: Column, a: int, values: FloatArray, out: FloatArray) -> PairClasses:
+    """Copy the values of pair a in the classes that contain it; returns these classes."""
     m = 0
     for k in range(values.shape[0]):
-        if slots[a, k] >= 0:
+        if column.slot[k, a] >= 0:
             out[m] = values[k, a]
-            cls[m] = k
+            column.pair.l1[m] = column.t[L1, k, a]
+            column.pair.cls[m] = k
             m += 1
-    return m
+    return PairClasses(column.pair.cls, m, column.factor[a], column.pair.l1)
 
 
 @njit_internal

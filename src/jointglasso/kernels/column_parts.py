@@ -1,4 +1,4 @@
-"""Column update shared by the sweeps over large and small groups: coordinate descent, diagonal entry, rescaling.
+"""Coordinate descent on the active pairs of one column, its diagonal entry, and its rescaling.
 
 For column j, in every class: x = t the column of Theta off the diagonal, tau = Theta_jj, W_11 the other rows and
 columns of W (see `kernels.columns` for the problem).
@@ -9,18 +9,29 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.group_pair import times
-from jointglasso.kernels.group_state import block_of
 from jointglasso.kernels.jit import njit_internal, njit_no_refcount
 from jointglasso.kernels.pair import Penalty, pair_homogeneous, pair_separable, pair_threshold, pair_update
-from jointglasso.kernels.pair_types import N_INTEGER_ROWS, Blocks, Columns, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import N_INTEGER_ROWS, PairClasses, PenaltyWorkspace
 
 #: Reciprocal of the largest factor by which one update rescales a column: beyond what single precision resolves. Any
 #: smaller step than that to the minimum along the ray leaves W outside the dual ball: with 0.05, sweeps over highly
 #: correlated variables at a small penalty diverged.
 _LEAST_REST = 1e-4
+
+#: Rows of `Column.t`: t, W_11 t, the column of S and the weight of |t| at the active pairs, and the t for which
+#: `Column.y` was computed.
+X, PRODUCT, COVARIANCE, L1, SOLVED = range(5)
+
+#: Rows of `Column.diagonal`: class weight w_k, W_jj, tau_k, w_k / tau_k, t' W_11 t, the last factor by which t and tau
+#: were rescaled, and the product of these factors since `Column.y` was computed.
+WEIGHT, VARIANCE, TAU, RATIO, SQUARE, RAY, SCALE = range(7)
+
+#: Rows of `Column.place`: block of the column in each class, -1 for none, and start of its row in flat storage.
+BLOCK, BASE = range(2)
 
 
 class PairWorkspace(NamedTuple):
@@ -38,42 +49,57 @@ class PairWorkspace(NamedTuple):
     work: PenaltyWorkspace
 
 
-class ColumnDiagonal(NamedTuple):
-    """Diagonal data of column j, (K,) each: class weight w_k, W_jj and tau = Theta_jj."""
-
-    weight: FloatArray
-    variance: FloatArray
-    tau: FloatArray
-
-
 class Column(NamedTuple):
-    """A column during its update, in all classes, with W and S as full blocks or restricted to the active pairs."""
+    """A column during its update, with at most N active pairs: the workspace of one thread.
 
-    x: FloatArray
-    """(K, b): t, the column of Theta off the diagonal."""
-    product: FloatArray
-    """(K, b): W_11 t."""
-    diagonal: ColumnDiagonal
-    block: IntArray
-    """(K,): block of the column, -1 for none."""
-    square: FloatArray
-    """(K,): t' W_11 t."""
-    ray: FloatArray
-    """(K,): last rescaling factor of t and tau."""
-    W: Any
-    S: Any
-    base: IntArray
-    """(K,): start of the matrix of each class in W; then its side length, and the start of the column in S."""
-    side: IntArray
-    row: IntArray
+    The n active pairs come first in each array. Where a class does not contain a pair, its numbers are zero.
+    """
+
+    diagonal: FloatArray
+    """(7, K)."""
+    place: IntArray
+    """(2, K)."""
+    variable: IntArray
+    """(N,): variable of each active pair."""
     slot: IntArray
-    """(n, K): row of each active pair in each class, -1 where a class does not contain it."""
-    variance: FloatArray
-    """(n, K): W_ii at that row."""
+    """(K, N): its row in the block of each class, -1 where the class does not contain the pair."""
     factor: FloatArray
-    """(n,): weight of the coupling term of each active pair."""
-    l1: FloatArray
-    """(K, n): weight of |t| of each active pair in each class."""
+    """(N,): weight of the coupling term of each pair."""
+    t: FloatArray
+    """(5, K, N)."""
+    gram: FloatArray | NDArray[np.float32]
+    """(K N N,), of which the first K n n elements are the principal submatrices (K, n, n) of W on the active pairs."""
+    y: FloatArray
+    """(K, b): W_11 t."""
+    is_active: BoolArray
+    """(U,): variables in the active set, or excluded from it."""
+    candidates: IntArray
+    violation: FloatArray
+    """(U,) both: candidate variables, and their KKT violations."""
+    coefficient: Any
+    start: IntArray
+    """(N + 3,) both: coefficients of rows of W in a sum of rows, and the starts of these rows in their block."""
+    pair: PairWorkspace
+
+    @classmethod
+    def allocate(
+        cls, n_classes: int, n_variables: int, widest: int, workspace_size: int, capacity: int, W: Any
+    ) -> Column:
+        """Allocate the workspace for columns of up to `capacity` active pairs in blocks of up to `widest` variables.
+
+        The penalty needs `workspace_size` rows. The Gram matrices are as precise as W, and 10^8 elements for a hub.
+        Not compiled: each way of making an array takes as long to compile as a function.
+        """
+        K, N = n_classes, capacity
+        a, b, new, l1 = np.empty((4, K))
+        work = PenaltyWorkspace(np.empty((workspace_size, K)), np.empty((N_INTEGER_ROWS, K), np.int64))
+        pair = PairWorkspace(a, b, new, np.empty(K, np.int64), l1, work)
+        return cls(
+            np.ones((7, K)), np.zeros((2, K), np.int64), np.empty(N, np.int64), np.empty((K, N), np.int64), np.empty(N),
+            np.empty((5, K, N)), np.empty(K * N * N, W.dtype), np.empty((K, widest)), np.zeros(n_variables, np.bool_),
+            np.empty(n_variables, np.int64), np.empty(max(n_variables, widest)), np.empty(N + 3, W.dtype),
+            np.empty(N + 3, np.int64), pair,
+        )  # fmt: skip
 
 
 @njit_internal
@@ -85,71 +111,65 @@ def allocate_workspace(n_classes: int, workspace_size: int) -> PairWorkspace:
 
 
 @njit_no_refcount
-def descend_once(penalty: Penalty, n_active: int, column: Column, workspace: PairWorkspace) -> float:
-    """One pass of coordinate descent over the active pairs of a column at fixed tau; the largest change of w_12."""
-    x, product, W, S = column.x, column.product, column.W, column.S
-    weight, tau = column.diagonal.weight, column.diagonal.tau
-    slots, variance, factor, l1 = column.slot, column.variance, column.factor, column.l1
-    base, side, row = column.base, column.side, column.row
-    a_pair, b_pair, new, l1_pair = workspace.a, workspace.b, workspace.new, workspace.l1
-    cls, work = workspace.cls, workspace.work
+def descend_once(penalty: Penalty, n: int, column: Column) -> float:
+    """One pass of coordinate descent over the n active pairs of a column at fixed tau; the largest change of w_12."""
+    diagonal, t, slot, gram, pair = column.diagonal, column.t, column.slot, column.gram, column.pair
+    n_classes = diagonal.shape[1]
+    for k in range(n_classes):
+        diagonal[RATIO, k] = diagonal[WEIGHT, k] / diagonal[TAU, k]
     max_change = 0.0
-    for a in range(n_active):
+    for a in range(n):
         m = 0
-        for k in range(slots.shape[1]):
-            slot = slots[a, k]
-            if slot >= 0:
-                a_pair[m] = weight[k] * variance[a, k] / tau[k]
-                slope = S[row[k] + slot] + product[k, slot] / tau[k]
-                b_pair[m] = a_pair[m] * x[k, slot] - weight[k] * slope
-                new[m] = x[k, slot]
-                l1_pair[m] = l1[k, a]
-                cls[m] = k
+        for k in range(n_classes):
+            if slot[k, a] >= 0:
+                pair.a[m] = diagonal[RATIO, k] * gram[(k * n + a) * n + a]
+                slope = diagonal[WEIGHT, k] * t[COVARIANCE, k, a] + diagonal[RATIO, k] * t[PRODUCT, k, a]
+                pair.b[m] = pair.a[m] * t[X, k, a] - slope
+                pair.new[m] = t[X, k, a]
+                pair.l1[m] = t[L1, k, a]
+                pair.cls[m] = k
                 m += 1
-        pair_update(penalty, a_pair, b_pair, PairClasses(cls, m, factor[a], l1_pair), new, work)
+        classes = PairClasses(pair.cls, m, column.factor[a], pair.l1)
+        pair_update(penalty, pair.a, pair.b, classes, pair.new, pair.work)
         for e in range(m):
-            k = cls[e]
-            slot = slots[a, k]
-            step = new[e] - x[k, slot]
+            k = pair.cls[e]
+            step = pair.new[e] - t[X, k, a]
             if step != 0.0:
-                x[k, slot] = new[e]
-                axpy(step, W[base[k] + slot * side[k] : base[k] + (slot + 1) * side[k]], product[k])
-                max_change = max(max_change, abs(step) * variance[a, k] / tau[k])
+                row = gram[(k * n + a) * n : (k * n + a + 1) * n]
+                t[X, k, a] = pair.new[e]
+                axpy(step, row, t[PRODUCT, k])
+                max_change = max(max_change, abs(step) * row[a] / diagonal[TAU, k])
     return max_change
 
 
 @njit_no_refcount
-def update_diagonal(penalty: Penalty, n_active: int, converged: bool, column: Column) -> float:
+def update_diagonal(penalty: Penalty, n: int, converged: bool, column: Column) -> float:
     """Update the diagonal entry tau_k of the column (closed form); the largest change of w_12 on the active pairs.
 
-    If x has converged for the present tau, both are first rescaled to the minimum along their ray.
+    If t has converged for the present tau, both are first rescaled to the minimum along their ray.
     """
-    x, product, diagonal = column.x, column.product, column.diagonal
-    slots, square, ray = column.slot, column.square, column.ray
-    for k in range(slots.shape[1]):
-        square[k] = 0.0
-        ray[k] = 1.0
-        for a in range(n_active):
-            if slots[a, k] >= 0:
-                square[k] += x[k, slots[a, k]] * product[k, slots[a, k]]
+    diagonal, t = column.diagonal, column.t
+    for k in range(diagonal.shape[1]):
+        diagonal[SQUARE, k] = 0.0
+        diagonal[RAY, k] = 1.0
+        for a in range(n):
+            diagonal[SQUARE, k] += t[X, k, a] * t[PRODUCT, k, a]
     if converged:
-        rescale(penalty, column.block, diagonal, square, ray)
+        rescale(penalty, column)
     max_change = 0.0
-    for k in range(slots.shape[1]):
-        if column.block[k] < 0:
+    for k in range(diagonal.shape[1]):
+        if column.place[BLOCK, k] < 0:
             continue
-        if ray[k] != 1.0:
-            for t in range(column.side[k]):
-                x[k, t] *= ray[k]
-                product[k, t] *= ray[k]
+        ray = diagonal[RAY, k]
         largest = 0.0
-        for a in range(n_active):
-            if slots[a, k] >= 0:
-                largest = max(largest, abs(product[k, slots[a, k]]))
-        diagonal.tau[k] *= ray[k]
-        tau = diagonal_entry(diagonal.variance[k], ray[k] * ray[k] * square[k])
-        max_change = max(max_change, largest * abs(1.0 / tau - 1.0 / diagonal.tau[k]))
-        diagonal.tau[k] = tau
+        for a in range(n):
+            t[X, k, a] *= ray
+            t[PRODUCT, k, a] *= ray
+            largest = max(largest, abs(t[PRODUCT, k, a]))
+        tau = diagonal_entry(diagonal[VARIANCE, k], ray * ray * diagonal[SQUARE, k])
+        max_change = max(max_change, largest * abs(1.0 / tau - 1.0 / (ray * diagonal[TAU, k])))
+        diagonal[SCALE, k] *= ray
+        diagonal[TAU, k] = tau
     return max_change
 
 
@@ -160,26 +180,26 @@ def diagonal_entry(variance: float, square: float) -> float:
 
 
 @njit_no_refcount
-def rescale(
-    penalty: Penalty, blocks: IntArray, diagonal: ColumnDiagonal, square: FloatArray, scale: FloatArray
-) -> None:
+def rescale(penalty: Penalty, column: Column) -> None:
     """Write the factors (K,) that minimise the objective along the ray through (t, tau), t being optimal for this tau.
 
     At such a t the derivative along the ray is known without evaluating the penalty. The factor is one for each class
     where the penalty couples the classes weakly, and a common one otherwise.
     """
+    diagonal, separable = column.diagonal, pair_separable(penalty)
     weight = 0.0
     total = 0.0
-    for k in range(blocks.shape[0]):
-        scale[k] = 1.0
-        if blocks[k] >= 0:
-            ratio = diagonal.variance[k] * diagonal.tau[k] - square[k] / diagonal.tau[k]
-            weight += diagonal.weight[k]
-            total += diagonal.weight[k] * ratio
-            if pair_separable(penalty) and ratio > 0.0:
-                scale[k] = 1.0 / max(ratio, _LEAST_REST)
-    if pair_homogeneous(penalty) and not pair_separable(penalty) and total > 0.0:
-        scale[:] = weight / max(total, _LEAST_REST * weight)
+    for k in range(diagonal.shape[1]):
+        diagonal[RAY, k] = 1.0
+        if column.place[BLOCK, k] >= 0:
+            ratio = diagonal[VARIANCE, k] * diagonal[TAU, k] - diagonal[SQUARE, k] / diagonal[TAU, k]
+            weight += diagonal[WEIGHT, k]
+            total += diagonal[WEIGHT, k] * ratio
+            if separable and ratio > 0.0:
+                diagonal[RAY, k] = 1.0 / max(ratio, _LEAST_REST)
+    if pair_homogeneous(penalty) and not separable and total > 0.0:
+        for k in range(diagonal.shape[1]):
+            diagonal[RAY, k] = weight / max(total, _LEAST_REST * weight)
 
 
 @njit_no_refcount(forceinline=True)
@@ -202,16 +222,3 @@ def axpy(factor: float, row: FloatArray, out: FloatArray) -> None:
     if factor != 0.0:
         for c in range(row.shape[0]):
             out[c] += factor * row[c]
-
-
-@njit_internal
-def columns_of(blocks: Blocks, chosen: IntArray, theta: FloatArray, columns: Columns) -> None:
-    """Write the off-diagonal columns of Theta for the chosen blocks, zero before, and its diagonal."""
-    for block in chosen:
-        Theta = block_of(theta, blocks.offset, blocks.size, block)
-        out = block_of(columns.theta, blocks.offset, blocks.size, block)
-        for i in range(blocks.size[block]):
-            columns.precision[blocks.member_start[block] + i] = Theta[i, i]
-            for j in range(blocks.size[block]):
-                if Theta[i, j] != 0.0 and j != i:
-                    out[i, j] = Theta[i, j]

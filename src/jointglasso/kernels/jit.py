@@ -73,7 +73,8 @@ def njit_internal(function: Callable[..., Any] | None = None, **options: Any) ->
     """Compile a function that only kernels call: Python cannot."""
     if function is None:
         return lambda function: njit_internal(function, **options)
-    compiled = numba.njit(**HELPER, **{"forceinline": False, **options})(function)  # or it would have its caller's
+    explicit = {"forceinline": False, "_nrt": True, **options}  # or it would have the options of its caller
+    compiled = numba.njit(**HELPER, **explicit)(function)
     if HELPER is _OPTIONS:
         return compiled
     choose = compiled.get_call_template

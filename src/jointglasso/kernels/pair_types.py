@@ -110,28 +110,8 @@ class Blocks(NamedTuple):
     """Weight of the coupling term of the pair at each position; empty where it is the L1 weight."""
 
 
-class Places(NamedTuple):
-    """Position of the U variables of a group: block and row in it, (K, U) each, -1 where a class lacks the variable."""
-
-    block_of: IntArray
-    slot_of: IntArray
-    variable: IntArray
-    """Variable, counted within the group, of each member of the blocks."""
-
-
-class Columns(NamedTuple):
-    """State of the column sweeps over small groups: dual W and the columns of Theta."""
-
-    W: Any
-    """W, flat, in single or double precision."""
-    theta: FloatArray
-    """Flat: row j of a block is column j of Theta off the diagonal, from the update of that column; not symmetric."""
-    precision: FloatArray
-    """Diagonal of Theta, in the order of the members."""
-
-
 class PermutedBlocks(NamedTuple):
-    """Class blocks of one large group; the variables, and so the rows of the blocks, in the order of the sweeps."""
+    """Class blocks of one group. The variables of a large one, and so its rows, are in the order of the sweeps."""
 
     block_of: IntArray
     slot_of: IntArray
@@ -144,7 +124,7 @@ class PermutedBlocks(NamedTuple):
     weight: FloatArray
     """Weight w_k of the class of each block."""
     S: Any
-    """Covariances, flat, in single precision."""
+    """Covariances, flat, in the precision of W."""
     factor: Any
     """L1 weight at each position, infinite for a forbidden edge; empty where all are 1."""
     coupling: Any = np.empty(0)
@@ -162,10 +142,10 @@ class SparseColumns(NamedTuple):
 
 
 class DualState(NamedTuple):
-    """Dual state of the column sweeps over a large group."""
+    """Dual state of the column sweeps over a group."""
 
     W: Any
-    """W, flat, in single precision."""
+    """W, flat, in single precision for a large group, else in double precision."""
     precision: FloatArray
     """Diagonal of Theta, in the order of the members."""
     columns: SparseColumns

@@ -1,7 +1,7 @@
 """Block coordinate ascent on the dual for groups of up to some hundred variables, compiled as one kernel.
 
-The column problem is that of `kernels.columns`; columns are updated sequentially on dense blocks. Two or three sweeps
-bring most groups below their gap limit; Newton's method solves the rest.
+Columns are updated one after another by `columns.update_column`, in double precision and without steps on their faces.
+Two or three sweeps bring most groups below their gap limit; Newton's method solves the rest.
 """
 
 from __future__ import annotations
@@ -11,24 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.column_parts import (
-    Column,
-    ColumnDiagonal,
-    PairWorkspace,
-    allocate_workspace,
-    axpy,
-    columns_of,
-    descend_once,
-    read_weights,
-    update_diagonal,
-)
-from jointglasso.kernels.group_state import block_of, copy
+from jointglasso.kernels.column_batches import append_column, with_capacity
+from jointglasso.kernels.column_parts import Column, axpy
+from jointglasso.kernels.columns import Batch, ColumnUpdates, Sweep, update_column
 from jointglasso.kernels.jit import njit, njit_internal, njit_no_refcount
-from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_separable, pair_threshold
-from jointglasso.kernels.pair_types import Blocks, Columns, PairClasses, Places
-
-#: In one column update: most passes over the active pairs, and most extensions of the active set.
-_MAX_PASSES, _MAX_JOINS = 100, 5
+from jointglasso.kernels.pair import Penalty
+from jointglasso.kernels.pair_types import Blocks, DualState, PermutedBlocks, SparseColumns
 
 #: Penalty of the diagonal, relative to the others, below which it hardly contributes to the definiteness of W.
 NEGLIGIBLE = 1e-3
@@ -63,22 +51,53 @@ class SweepLimits(NamedTuple):
     box_radius: float
     """Radius of the box inside the dual ball: a pair with all |u_k| below it is dual feasible."""
     diagonal_penalty: float
-    workspace_size: int
-    """Length of the workspace arrays of the penalty."""
     roughest: float
     precision: float
     """Tolerance of a column update over the penalty: `roughest` at most, and `precision` times the relative change
     of W in the last sweep."""
 
 
-class ColumnState(NamedTuple):
-    """Arrays of a column update; allocated once for all columns, since groups of two variables are frequent."""
+class Scratch(NamedTuple):
+    """Arrays of the sweeps over all groups, of which each thread has its own."""
 
+    W: FloatArray
+    """Flat."""
+    precision: FloatArray
+    """Diagonal of Theta, in the order of the members."""
+    local: IntArray
+    position: IntArray
+    """(U,) both: number of each variable within the group, and position of a pair among the columns."""
+    column_of: IntArray
+    """Variable of each member, numbered within its group."""
+    lo: IntArray
+    hi: IntArray
+    """Row of the column in each block, and the next one."""
+    sums: FloatArray
+    """(3,): see `Sweep`."""
+    columns: SparseColumns
+    spare: SparseColumns
+    """Columns of Theta of a group, and those of the next sweep."""
+    updates: ColumnUpdates
     column: Column
-    mark: IntArray
-    """(U,): marks of the variables; zero between column updates."""
-    active: IntArray
-    """(U,): variables of the active pairs."""
+
+    @classmethod
+    def allocate(cls, groups: GroupIndex, blocks: Blocks, workspace_size: int) -> Scratch:
+        """Allocate the arrays of one thread; not compiled, as `Column.allocate`."""
+        n_classes, n_variables, widest = groups.n_classes, groups.n_variables, int(blocks.size.max(initial=0))
+        capacity = min(n_variables, n_classes * widest)
+
+        def columns() -> SparseColumns:  # they grow where a variable has more pairs
+            n = 8 * n_variables
+            return SparseColumns(np.zeros(n_variables + 1, np.int64), np.empty(n, np.int64), np.empty((n, n_classes)))
+
+        local, position = np.full((2, n_variables), -1)
+        lo, hi = np.zeros((2, len(blocks.size)), np.int64)
+        column = Column.allocate(n_classes, n_variables, widest, workspace_size, capacity, blocks.S)
+        return cls(
+            np.zeros(len(blocks.S)), np.zeros(len(groups.members)), local, position,
+            np.zeros(len(groups.members), np.int64), lo, hi, np.zeros(3), columns(), columns(),
+            ColumnUpdates.allocate(n_classes, capacity, 1), column,
+        )  # fmt: skip
 
 
 @njit
@@ -90,62 +109,53 @@ def ascend_small_groups(
     theta: FloatArray,
     inverse: FloatArray,
     selected: BoolArray,
+    scratch: Scratch,
 ) -> IntArray:
     """Sweep over the columns of the `selected` groups until the gap seems small; number of sweeps (G,). Updates theta.
 
     W starts from the `inverse` of theta if theta is near the solution, and from S if `inverse` is empty. A result that
     is not positive definite is discarded.
     """
-    columns = Columns(np.zeros_like(theta), np.zeros_like(theta), np.zeros(groups.members.shape[0]))
-    local = np.full(groups.n_variables, -1)
-    column_of = np.empty(groups.members.shape[0], np.int64)
-    state = _allocate_column(groups, blocks, columns.W)
-    workspace = allocate_workspace(groups.n_classes, limits.workspace_size)
+    W, precision, sums, columns, spare = scratch.W, scratch.precision, scratch.sums, scratch.columns, scratch.spare
     sweeps = np.zeros(selected.shape[0], np.int64)
     for group in range(selected.shape[0]):
         if not selected[group]:
             continue
         chosen = groups.blocks[groups.start[group] : groups.start[group + 1]]
-        places = _locate_variables(chosen, groups, blocks, local, column_of)
-        columns_of(blocks, chosen, theta, columns)
+        located = _locate_variables(chosen, groups, blocks, scratch.local, scratch.column_of)
+        columns = with_capacity(_count_entries(chosen, blocks, theta), 0, columns)
+        _read_columns(located, theta, precision, scratch.position, columns)
         if inverse.shape[0] > 0:
-            _start_from_inverse(chosen, blocks, inverse, limits.diagonal_penalty, columns.W)
+            _start_from_inverse(chosen, blocks, inverse, limits.diagonal_penalty, W, scratch.column.violation)
         else:
-            _start_from_covariance(chosen, blocks, limits.box_radius, limits.diagonal_penalty, columns.W)
+            _start_from_covariance(chosen, blocks, limits.box_radius, limits.diagonal_penalty, W)
         max_weight = 0.0
         for block in chosen:
             max_weight = max(max_weight, blocks.weight[block])
-        unit = limits.scale / max_weight
         change = 1.0
         while sweeps[group] < limits.max_sweeps and _NO_CHANGE < change < np.inf:
             sweeps[group] += 1
-            tolerance = unit * min(limits.roughest, limits.precision * change)
-            change, gap = _sweep(penalty, places, blocks, tolerance, columns, state, workspace)
-            if gap <= _GAP_FACTOR * limits.gap[group]:
+            tolerance = limits.scale / max_weight * min(limits.roughest, limits.precision * change)
+            sums[0] = sums[1] = sums[2] = 0.0
+            sweep = Sweep(located, DualState(W, precision, columns), tolerance, scratch.updates, sums)
+            j = 0
+            while j < located.block_of.shape[1]:
+                j = _sweep(penalty, j, sweep, scratch, spare)
+                spare = with_capacity(spare.start[j] + scratch.updates.n_pairs[0], spare.start[j], spare)
+            columns, spare = spare, columns
+            change = sums[0] / sums[1] if sums[1] > 0.0 else 0.0
+            if sums[2] <= _GAP_FACTOR * limits.gap[group]:
                 break
         if change < np.inf:
-            _symmetrise(chosen, blocks, columns, theta)
+            _symmetrise(chosen, located, DualState(W, precision, columns), theta)
     return sweeps
-
-
-@njit_internal
-def _allocate_column(groups: GroupIndex, blocks: Blocks, W: FloatArray) -> ColumnState:
-    """Allocate the arrays of a column update."""
-    n_classes, n_variables, side = groups.n_classes, groups.n_variables, blocks.size[-1]  # blocks are sorted by size
-    rows, numbers, indices = np.empty((2, n_classes, side)), np.ones((5, n_classes)), np.empty((4, n_classes), np.int64)
-    diagonal, slots = ColumnDiagonal(numbers[0], numbers[1], numbers[2]), np.empty((n_variables, n_classes), np.int64)
-    column = Column(
-        rows[0], rows[1], diagonal, indices[0], numbers[3], numbers[4], W, blocks.S, indices[1], indices[2], indices[3],
-        slots, np.empty((n_variables, n_classes)), np.ones(n_variables), np.empty((n_classes, n_variables)),
-    )  # fmt: skip
-    return ColumnState(column, np.zeros(n_variables, np.int64), np.empty(n_variables, np.int64))
 
 
 @njit_internal
 def _locate_variables(
     chosen: IntArray, groups: GroupIndex, blocks: Blocks, local: IntArray, column_of: IntArray
-) -> Places:
-    """Block and row (K, U) of the variables of a group, numbered within the group.
+) -> PermutedBlocks:
+    """The blocks of a group, its variables numbered from zero.
 
     Writes `column_of`, the number of each member. `local` is -1 before and after.
     """
@@ -167,244 +177,177 @@ def _locate_variables(
     for block in chosen:
         for variable in members[member_start[block] : member_start[block] + size[block]]:
             local[variable] = -1
-    return Places(block_at, slot_at, column_of)
+    return PermutedBlocks(
+        block_at,
+        slot_at,
+        column_of,
+        blocks.offset,
+        size,
+        member_start,
+        blocks.weight,
+        blocks.S,
+        blocks.factor,
+        blocks.coupling,
+    )
 
 
-@njit_internal
+@njit_no_refcount
 def _start_from_inverse(
-    chosen: IntArray, blocks: Blocks, inverse: FloatArray, diagonal_penalty: float, W: FloatArray
+    chosen: IntArray, blocks: Blocks, inverse: FloatArray, diagonal_penalty: float, W: FloatArray, scale: FloatArray
 ) -> None:
     """Start W from the inverse of theta, scaled to the optimal diagonal ``S_ii + diagonal_penalty / weight``."""
     for block in chosen:
-        b = blocks.size[block]
-        start = block_of(inverse, blocks.offset, blocks.size, block)
-        A = block_of(blocks.S, blocks.offset, blocks.size, block)
-        B = block_of(W, blocks.offset, blocks.size, block)
-        scale = np.empty(b)
+        b, offset = blocks.size[block], blocks.offset[block]
         for i in range(b):
-            scale[i] = np.sqrt((A[i, i] + diagonal_penalty / blocks.weight[block]) / start[i, i])
+            t = offset + i * (b + 1)
+            scale[i] = np.sqrt((blocks.S[t] + diagonal_penalty / blocks.weight[block]) / inverse[t])
         for i in range(b):
             for j in range(b):
-                B[i, j] = start[i, j] * scale[i] * scale[j]
+                W[offset + i * b + j] = inverse[offset + i * b + j] * scale[i] * scale[j]
 
 
-@njit_internal
+@njit_no_refcount
 def _start_from_covariance(
     chosen: IntArray, blocks: Blocks, box_radius: float, diagonal_penalty: float, W: FloatArray
 ) -> None:
     """Start W from S with the optimal diagonal; shrink S towards its diagonal if the diagonal penalty is negligible."""
+    offset, size, S = blocks.offset, blocks.size, blocks.S
     shrink = 1.0
     if diagonal_penalty < NEGLIGIBLE * box_radius:
         largest = 0.0
         for block in chosen:
-            A = block_of(blocks.S, blocks.offset, blocks.size, block)
-            for i in range(blocks.size[block]):
-                for j in range(i):
-                    largest = max(largest, blocks.weight[block] * abs(A[i, j]))
+            for i in range(size[block]):
+                for t in range(offset[block] + i * size[block], offset[block] + i * (size[block] + 1)):
+                    largest = max(largest, blocks.weight[block] * abs(S[t]))
         shrink = 1.0 - min(1.0, box_radius / largest) if largest > 0.0 else 1.0
     for block in chosen:
-        A = block_of(blocks.S, blocks.offset, blocks.size, block)
-        B = block_of(W, blocks.offset, blocks.size, block)
-        for i in range(blocks.size[block]):
-            for j in range(blocks.size[block]):
-                B[i, j] = shrink * A[i, j]
-            B[i, i] = A[i, i] + diagonal_penalty / blocks.weight[block]
-
-
-@njit_internal
-def _sweep(
-    penalty: Penalty,
-    places: Places,
-    blocks: Blocks,
-    tolerance: float,
-    columns: Columns,
-    state: ColumnState,
-    workspace: PairWorkspace,
-) -> tuple[float, float]:
-    """Update every column once; relative change of W, infinite if W lost definiteness, and the gap that it closed."""
-    n_classes, n_variables = places.block_of.shape
-    column, diagonal, column_block = state.column, state.column.diagonal, state.column.block
-    changed = 0.0
-    total = 0.0
-    gap = 0.0
-    for j in range(n_variables):
-        for k in range(n_classes):
-            column_block[k] = block = places.block_of[k, j]
-            if block >= 0:
-                slot_j, b = places.slot_of[k, j], blocks.size[block]
-                W = block_of(columns.W, blocks.offset, blocks.size, block)
-                copy(block_of(columns.theta, blocks.offset, blocks.size, block)[slot_j], column.x[k])
-                column.product[k, :b] = 0.0
-                for t in range(b):
-                    axpy(column.x[k, t], W[t], column.product[k])
-                diagonal.weight[k] = blocks.weight[block]
-                diagonal.variance[k] = W[slot_j, slot_j]
-                diagonal.tau[k] = columns.precision[blocks.member_start[block] + slot_j]
-                column.base[k], column.side[k] = blocks.offset[block], b
-                column.row[k] = blocks.offset[block] + slot_j * b
-        n_active = _solve_column(penalty, j, places, blocks, tolerance, state, workspace)
-        update_diagonal(penalty, n_active, True, column)
-        for k in range(n_classes):
-            block = column_block[k]
-            if block >= 0:
-                slot_j, b = places.slot_of[k, j], blocks.size[block]
-                if not diagonal.tau[k] > 0.0:
-                    return np.inf, np.inf
-                first = blocks.member_start[block]
-                columns.precision[first + slot_j] = diagonal.tau[k]
-                copy(column.x[k, :b], block_of(columns.theta, blocks.offset, blocks.size, block)[slot_j])
-                step, length, square = _store(
-                    slot_j, diagonal.tau[k], column.product[k], columns.precision[first : first + b],
-                    block_of(columns.W, blocks.offset, blocks.size, block),
-                )  # fmt: skip
-                changed += step
-                total += length
-                gap += 0.5 * diagonal.weight[k] * square * diagonal.tau[k]
-    return changed / total if total > 0.0 else 0.0, gap
-
-
-@njit_no_refcount
-def _solve_column(
-    penalty: Penalty,
-    j: int,
-    places: Places,
-    blocks: Blocks,
-    tolerance: float,
-    state: ColumnState,
-    workspace: PairWorkspace,
-) -> int:
-    """Coordinate descent on the pairs of column j until x converges (and tau, if classes are coupled strongly).
-
-    Returns the number of active pairs.
-    """
-    n_active, _ = _active_pairs(penalty, j, places, blocks, state, workspace)
-    moved = False
-    joins = 0
-    for _ in range(_MAX_PASSES):
-        max_change = descend_once(penalty, n_active, state.column, workspace)
-        if not pair_separable(penalty):
-            max_change = max(
-                max_change, update_diagonal(penalty, n_active, max_change <= 10.0 * tolerance, state.column)
-            )
-        moved = moved or max_change > tolerance
-        if max_change <= tolerance:
-            if not moved or joins == _MAX_JOINS:
-                break
-            # Other pairs may now violate the KKT conditions.
-            n_active, n_new = _active_pairs(penalty, j, places, blocks, state, workspace)
-            if n_new == 0:
-                break
-            moved = False
-            joins += 1
-    return n_active
-
-
-@njit_no_refcount
-def _active_pairs(
-    penalty: Penalty, j: int, places: Places, blocks: Blocks, state: ColumnState, workspace: PairWorkspace
-) -> tuple[int, int]:
-    """List the active variables of column j: non-zero pairs and KKT violations; number of all, and of the latter.
-
-    Each class scans only the block of the column: a group of many small blocks has far more variables than a column has
-    pairs. `mark` is zero before and after.
-    """
-    n_candidates = 0
-    column, diagonal, column_block = state.column, state.column.diagonal, state.column.block
-    mark, active, row = state.mark, state.active, state.column.row
-    for k in range(column_block.shape[0]):
-        if column_block[k] < 0:
-            continue
-        first = blocks.member_start[column_block[k]]
-        threshold = pair_threshold(penalty, k)
-        for slot in range(column.side[k]):
-            bound = threshold if blocks.factor.shape[0] == 0 else threshold * blocks.factor[row[k] + slot]
-            slope = diagonal.weight[k] * abs(blocks.S[row[k] + slot] + column.product[k, slot] / diagonal.tau[k])
-            nonzero = column.x[k, slot] != 0.0
-            i = places.variable[first + slot]
-            if (nonzero or slope > bound) and i != j:
-                if mark[i] == 0:
-                    active[n_candidates] = i
-                    n_candidates += 1
-                mark[i] = max(mark[i], 2 if nonzero else 1)
-    n_active = 0
-    n_new = 0
-    for n in range(n_candidates):
-        i = active[n]
-        keep = mark[i] == 2
-        mark[i] = 0
-        n_present = 0
-        v = np.inf  # forbidden, unless a class allows the pair
-        for k in range(column_block.shape[0]):
-            slot = places.slot_of[k, i] if column_block[k] >= 0 and column_block[k] == places.block_of[k, i] else -1
-            column.slot[n_active, k] = slot
-            if slot >= 0:
-                column.variance[n_active, k] = column.W[column.base[k] + slot * (column.side[k] + 1)]
-                workspace.a[n_present] = diagonal.weight[k] * (
-                    blocks.S[row[k] + slot] + column.product[k, slot] / diagonal.tau[k]
-                )
-                workspace.cls[n_present] = k
-                v = min(v, read_weights(penalty, k, blocks, row[k] + slot, workspace.l1, n_present))
-                column.l1[k, n_active] = workspace.l1[n_present]
-                n_present += 1
-        if not keep:
-            keep = v < np.inf and not pair_is_dual_feasible(
-                penalty, workspace.a, PairClasses(workspace.cls, n_present, v, workspace.l1), workspace.work
-            )
-            n_new += keep
-        if keep:
-            active[n_active] = i
-            column.factor[n_active] = v
-            n_active += 1
-    return n_active, n_new
-
-
-@njit_no_refcount
-def _store(
-    slot_j: int, tau: float, product: FloatArray, precision: FloatArray, W: FloatArray
-) -> tuple[float, float, float]:
-    """Write the column ``-product / tau`` into W; sums of |change|, |value| and squared changes times `precision`."""
-    changed = 0.0
-    total = 0.0
-    square = 0.0
-    for t in range(precision.shape[0]):
-        if t != slot_j:
-            new = -product[t] / tau
-            step = new - W[slot_j, t]
-            changed += abs(step)
-            total += abs(new)
-            square += precision[t] * step * step
-            W[slot_j, t] = new
-            W[t, slot_j] = new
-    return changed, total, square
-
-
-@njit_internal
-def _symmetrise(chosen: IntArray, blocks: Blocks, columns: Columns, theta: FloatArray) -> None:
-    """Write theta from its columns, averaging the two values of each entry, if all blocks are positive definite."""
-    offset, size = blocks.offset, blocks.size
-    for block in chosen:
-        theta_block = block_of(columns.theta, offset, size, block)
-        diagonal = columns.precision[blocks.member_start[block] : blocks.member_start[block] + size[block]]
+        for t in range(offset[block], offset[block] + size[block] * size[block]):
+            W[t] = shrink * S[t]
         for i in range(size[block]):
-            for j in range(i):
-                theta_block[i, j] = 0.5 * (theta_block[i, j] + theta_block[j, i])
-                theta_block[j, i] = theta_block[i, j]
-            theta_block[i, i] = diagonal[i]
-        if not _definite(theta_block, block_of(columns.W, offset, size, block)):
+            t = offset[block] + i * (size[block] + 1)
+            W[t] = S[t] + diagonal_penalty / blocks.weight[block]
+
+
+@njit_no_refcount
+def _count_entries(chosen: IntArray, blocks: Blocks, theta: FloatArray) -> int:
+    """Number of non-zero entries of theta in some blocks."""
+    count = 0
+    for block in chosen:
+        for t in range(blocks.offset[block], blocks.offset[block] + blocks.size[block] * blocks.size[block]):
+            count += theta[t] != 0.0
+    return count
+
+
+@njit_no_refcount
+def _read_columns(
+    blocks: PermutedBlocks, theta: FloatArray, precision: FloatArray, position: IntArray, columns: SparseColumns
+) -> None:
+    """Write the columns of theta off the diagonal, and the diagonal to `precision`; `position` is scratch."""
+    n_classes, n_variables = blocks.block_of.shape
+    for i in range(n_variables):
+        position[i] = -1
+    n = 0
+    for j in range(n_variables):
+        columns.start[j] = n
+        for k in range(n_classes):
+            block = blocks.block_of[k, j]
+            if block < 0:
+                continue
+            first, row = blocks.member_start[block], blocks.offset[block] + blocks.slot_of[k, j] * blocks.size[block]
+            precision[first + blocks.slot_of[k, j]] = theta[row + blocks.slot_of[k, j]]
+            for slot in range(blocks.size[block]):
+                i = blocks.variable[first + slot]
+                if theta[row + slot] != 0.0 and i != j:
+                    if position[i] < columns.start[j]:
+                        position[i] = n
+                        columns.other[n] = i
+                        for other in range(n_classes):
+                            columns.value[n, other] = 0.0
+                        n += 1
+                    columns.value[position[i], k] = theta[row + slot]
+    columns.start[n_variables] = n
+
+
+@njit_no_refcount
+def _sweep(penalty: Penalty, first: int, sweep: Sweep, scratch: Scratch, new: SparseColumns) -> int:
+    """Update the columns from `first` on, until all are updated or the capacity of `new` is too small for the next one.
+
+    Returns the number of updated columns; where W lost definiteness that of all, and the sum of changes is infinite.
+    """
+    blocks, state, updates, sums = sweep.stack, sweep.ascent, sweep.updates, sweep.sums
+    n_classes, n_variables = blocks.block_of.shape
+    batch = Batch(0, 0, scratch.lo, scratch.hi)
+    for j in range(first, n_variables):
+        for k in range(n_classes):
+            block = blocks.block_of[k, j]
+            if block >= 0:
+                batch.lo[block], batch.hi[block] = blocks.slot_of[k, j], blocks.slot_of[k, j] + 1
+        n = new.start[j]
+        if n + scratch.column.variable.shape[0] > new.other.shape[0]:
+            updates.n_pairs[0] = scratch.column.variable.shape[0]
+            return j
+        update_column(penalty, None, 0, Batch(j, j + 1, batch.lo, batch.hi), scratch.column, sweep)
+        if updates.n_pairs[0] < 0:
+            sums[0], sums[1], sums[2], new.start[n_variables] = np.inf, 1.0, np.inf, 0
+            updates.n_pairs[0] = 0
+            return n_variables
+        axpy(1.0, updates.sums[0], sums)
+        for k in range(n_classes):
+            block = blocks.block_of[k, j]
+            if block >= 0:
+                b, slot_j = blocks.size[block], blocks.slot_of[k, j]
+                state.precision[blocks.member_start[block] + slot_j] = updates.tau[0, k]
+                row, column = blocks.offset[block] + slot_j * b, blocks.offset[block] + slot_j
+                for i in range(b):
+                    state.W[column + i * b] = state.W[row + i]
+        append_column(updates.other[0, : updates.n_pairs[0]], updates.value[0], n, new)
+        new.start[j + 1] = n + updates.n_pairs[0]
+    updates.n_pairs[0] = 0
+    return n_variables
+
+
+@njit_no_refcount
+def _symmetrise(chosen: IntArray, blocks: PermutedBlocks, state: DualState, theta: FloatArray) -> None:
+    """Write theta from its columns, averaging the two values of each entry, if all blocks are positive definite.
+
+    W is overwritten: by theta below the diagonal, and above it by its elimination.
+    """
+    columns, offset, size, W = state.columns, blocks.offset, blocks.size, state.W
+    for block in chosen:
+        for t in range(offset[block], offset[block] + size[block] * size[block]):
+            W[t] = 0.0
+    for j in range(blocks.block_of.shape[1]):
+        for k in range(blocks.block_of.shape[0]):
+            block = blocks.block_of[k, j]
+            if block < 0:
+                continue
+            b, slot_j = size[block], blocks.slot_of[k, j]
+            W[offset[block] + slot_j * (b + 1)] = state.precision[blocks.member_start[block] + slot_j]
+            for e in range(columns.start[j], columns.start[j + 1]):
+                if columns.value[e, k] != 0.0:
+                    slot = blocks.slot_of[k, columns.other[e]]
+                    W[offset[block] + slot * b + slot_j] += 0.5 * columns.value[e, k]
+                    W[offset[block] + slot_j * b + slot] += 0.5 * columns.value[e, k]
+    for block in chosen:
+        if not _eliminate(size[block], W[offset[block] : offset[block] + size[block] * size[block]]):
             return
     for block in chosen:
-        copy(columns.theta[offset[block] : offset[block + 1]], theta[offset[block] :])
+        b = size[block]
+        for i in range(b):
+            theta[offset[block] + i * (b + 1)] = state.precision[blocks.member_start[block] + i]
+            for j in range(i):
+                value = W[offset[block] + i * b + j]
+                theta[offset[block] + i * b + j] = value
+                theta[offset[block] + j * b + i] = value
 
 
 @njit_no_refcount
-def _definite(A: FloatArray, eliminated: FloatArray) -> bool:
-    """Whether A is positive definite, by Gaussian elimination that skips zeros; `eliminated` is scratch."""
-    for i in range(A.shape[0]):
-        copy(A[i], eliminated[i])
-    for t in range(A.shape[0]):
-        pivot = eliminated[t]
-        if not pivot[t] > 0.0:
+def _eliminate(b: int, A: FloatArray) -> bool:
+    """Whether A (b b,) is positive definite, by Gaussian elimination above the diagonal that skips zeros."""
+    for t in range(b):
+        pivot = A[t * b + t : (t + 1) * b]
+        if not pivot[0] > 0.0:
             return False
-        for i in range(t + 1, A.shape[0]):
-            axpy(-pivot[i] / pivot[t], pivot[i:], eliminated[i, i:])
+        for i in range(t + 1, b):
+            axpy(-pivot[i - t] / pivot[0], pivot[i - t :], A[i * b + i : (i + 1) * b])
     return True

@@ -33,6 +33,9 @@ from jointglasso.solvers.column_order import ClassBlocksInStorage, Permutation, 
 #: the variables are coloured again.
 _BATCH_PART, _RECOLOUR = 40, 1.5
 
+#: Active pairs that may join a column in one sweep at least; further violations wait for the next sweep.
+_MIN_FREE = 2048
+
 #: Expected relative change of W in the first sweep from a warm start.
 WARM_CHANGE = 0.03
 
@@ -80,7 +83,7 @@ class ColumnAscent:
     stalled: bool = False
     """Whether the last batched sweep improved little, because columns of a batch do not see each other's updates; the
     next sweep is then sequential."""
-    _workspaces: list[Any] = field(default_factory=list)
+    _columns: list[Any] = field(default_factory=list)
 
     @classmethod
     def begin(
@@ -186,7 +189,7 @@ class ColumnAscent:
     def sweep(self) -> float:
         """Update every column once; return the relative change of W."""
         from jointglasso.kernels.column_batches import sweep_columns
-        from jointglasso.kernels.columns import Sweep
+        from jointglasso.kernels.columns import ColumnUpdates, Sweep
         from jointglasso.kernels.team import ENDED, Team
 
         self._arrange_batches()
@@ -195,18 +198,19 @@ class ColumnAscent:
         tolerance = min(roughest, precision * self.change) * unit
         n_blocks, sums = len(self.blocks.size), np.zeros(3)
         team = Team(*(np.zeros(n, dtype=np.int64) for n in (64, 4, n_blocks, n_blocks)))
-        sweep = Sweep(self.stack, self.ascent, tolerance, self._visited(), sums)
+        updates = ColumnUpdates.allocate(self.blocks.n_classes, self.n_variables, self._max_batch)
+        sweep = Sweep(self.stack, self.ascent, tolerance, updates, sums)
         # Longest columns of a batch first; the result of a column does not depend on the thread.
         m = np.diff(self.batch_bounds)
         schedule = np.lexsort((-np.diff(self.ascent.columns.start), np.repeat(np.arange(len(m)), m)))
         schedule -= np.repeat(self.batch_bounds[:-1], m)
         n_threads = 1 if self.stalled else self.workers.n_threads
-        workspaces = [self._column_workspace(number) for number in range(n_threads)]
+        columns = [self._column(number) for number in range(n_threads)]
 
         def run_thread(number: int) -> SparseColumns:
             try:
                 new_columns: SparseColumns = sweep_columns(
-                    self.penalty.pair, number == 0, self.batch_bounds, schedule, workspaces[number], sweep, team
+                    self.penalty.pair, number == 0, self.batch_bounds, schedule, columns[number], sweep, team
                 )
                 return new_columns
             finally:
@@ -214,8 +218,8 @@ class ColumnAscent:
 
         new, *_ = self.workers.map(run_thread, range(n_threads))
         n = new.start[-1]
-        columns = SparseColumns(new.start, new.other[:n].copy(), new.value[:n].copy())
-        self.ascent = DualState(self.ascent.W, self.ascent.precision, columns)
+        new = SparseColumns(new.start, new.other[:n].copy(), new.value[:n].copy())
+        self.ascent = DualState(self.ascent.W, self.ascent.precision, new)
         before = self.gap_estimate
         self.change, self.gap_estimate = float(sums[0] / sums[1]) if sums[1] != 0.0 else 0.0, float(sums[2])
         little_gain = self.change < NEAR_CHANGE and self.gap_estimate > _STALLED * before
@@ -327,27 +331,19 @@ class ColumnAscent:
         self.workers.map(lambda rows: np.copyto(old[rows], matrix[rows]), row_slices)
         self.workers.map(lambda rows: reorder_rows(old, order[rows], order, matrix[rows]), row_slices)
 
-    def _visited(self) -> Any:
-        """Arrays for the updates of the columns of a batch."""
-        from jointglasso.kernels.columns import ColumnUpdates
+    def _column(self, number: int) -> Any:
+        """Workspace of a thread, reallocated where a column may have more active pairs than it can hold."""
+        from jointglasso.kernels.column_parts import Column
 
-        n_classes, max_batch, n = self.blocks.n_classes, self._max_batch, self.n_variables
-        pairs = np.empty((max_batch, n), dtype=np.int64), np.empty((max_batch, n, n_classes))
-        shift = np.zeros((n_classes, max_batch, max_batch))
-        return ColumnUpdates(
-            np.zeros(max_batch, dtype=np.int64), *pairs, np.ones((max_batch, n_classes)), np.zeros((max_batch, 3)),
-            shift, np.zeros(max_batch, dtype=bool),
-        )  # fmt: skip
-
-    def _column_workspace(self, number: int) -> Any:
-        """Workspace of a thread, allocated once."""
-        from jointglasso.kernels.columns import allocate_column_workspace
-
-        n_classes = self.blocks.n_classes
-        while len(self._workspaces) <= number:
+        n_classes, longest = self.blocks.n_classes, int(np.diff(self.ascent.columns.start).max(initial=0))
+        if number >= len(self._columns) or self._columns[number].variable.size < min(
+            longest + _MIN_FREE, self.n_variables
+        ):
             widest, workspace_size = int(self.blocks.size.max()), self.penalty.workspace_size(n_classes)
-            self._workspaces.append(allocate_column_workspace(n_classes, self.n_variables, widest, workspace_size))
-        return self._workspaces[number]
+            capacity = min(longest + 2 * _MIN_FREE, self.n_variables)
+            column = Column.allocate(n_classes, self.n_variables, widest, workspace_size, capacity, self.ascent.W)
+            self._columns[number : number + 1] = [column]
+        return self._columns[number]
 
 
 def point_near_covariance(

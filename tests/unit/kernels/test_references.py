@@ -11,7 +11,6 @@ import reference
 from jointglasso.kernels import (
     column_batches,
     column_parts,
-    columns,
     entries,
     face,
     forest,
@@ -22,7 +21,7 @@ from jointglasso.kernels import (
     small_blocks,
 )
 from jointglasso.kernels.jit import njit
-from jointglasso.kernels.pair_types import Blocks, Columns, Entries, GroupPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import Entries, GroupPair, PairClasses, PenaltyWorkspace
 from jointglasso.penalties import ANY_CLASS, UNIFORM
 
 NONE = np.empty(0, dtype=np.int64)
@@ -64,16 +63,6 @@ def axpy(factor, row, out):
 @njit
 def diagonal_entry(variance, square):
     return column_parts.diagonal_entry(variance, square)
-
-
-@njit
-def columns_of(blocks, chosen, theta, out):
-    column_parts.columns_of(blocks, chosen, theta, out)
-
-
-@njit
-def sort(numbers):
-    columns.sort(numbers)
 
 
 @njit
@@ -161,24 +150,8 @@ def test_rows(rng):
     np.testing.assert_array_equal(found, reference.copy(row, out))
     axpy(-0.3, row, sum_found)
     np.testing.assert_allclose(sum_found, reference.axpy(-0.3, row, out[:4]), rtol=1e-14)
-    numbers = rng.integers(-5, 20, int(rng.integers(0, 40)))
-    expected = reference.sort(numbers)
-    sort(numbers)
-    np.testing.assert_array_equal(numbers, expected)
     variance, square = rng.uniform(0.1, 3.0), rng.choice([0.0, 1e-3, 5.0])
     assert diagonal_entry(variance, square) == pytest.approx(reference.diagonal_entry(variance, square), rel=1e-12)
-
-
-def test_columns_of(rng):
-    matrices, flat, offset, size = draw_blocks(rng)
-    start = np.r_[0, np.cumsum(size)]
-    found = Columns(flat, np.zeros_like(flat), np.zeros(start[-1]))
-    chosen = np.flatnonzero(rng.random(len(size)) < 0.7)
-    columns_of(Blocks(offset, size, start, np.ones(len(size)), flat, UNIFORM), chosen, flat, found)
-    for b in range(len(size)):
-        expected = reference.columns_of(matrices[b]) if b in chosen else (0.0 * matrices[b], np.zeros(size[b]))
-        np.testing.assert_array_equal(found.theta[offset[b] : offset[b + 1]], expected[0].ravel())
-        np.testing.assert_array_equal(found.precision[start[b] : start[b + 1]], expected[1])
 
 
 def test_many_small_blocks(rng):

@@ -13,7 +13,8 @@ from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.data import as_source
 from jointglasso.kernels import column_batches
-from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, ascend_small_groups
+from jointglasso.kernels.columns import ColumnUpdates
+from jointglasso.kernels.small_columns import GroupIndex, Scratch, SweepLimits, ascend_small_groups
 from jointglasso.penalties import GroupPenalty, as_pair_weights
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers.base import SolverTask, diagonal_start
@@ -207,10 +208,10 @@ def ascend(task, theta, todo, limits, max_sweeps, inverse=UNKNOWN):
     groups = GroupIndex(
         start, order, system.block_class, system.members, int(system.members.max()) + 1, system.n_classes
     )
-    workspace_size, reach = penalty.workspace_size(system.n_classes), penalty.box_radius(system.n_classes)
-    own = float(task.diagonal_penalty)
-    when = SweepLimits(limits, max_sweeps, penalty.scale, reach, own, workspace_size, *config.COLUMN_PRECISION)
-    return ascend_small_groups(penalty.pair, groups, system.compiled, when, theta, inverse, todo)
+    radius, diagonal_penalty = penalty.box_radius(system.n_classes), float(task.diagonal_penalty)
+    stop = SweepLimits(limits, max_sweeps, penalty.scale, radius, diagonal_penalty, *config.COLUMN_PRECISION)
+    scratch = Scratch.allocate(groups, system.compiled, penalty.workspace_size(system.n_classes))
+    return ascend_small_groups(penalty.pair, groups, system.compiled, stop, theta, inverse, todo, scratch)
 
 
 def test_small_groups_stop_as_soon_as_the_gap_seems_small():
@@ -419,17 +420,17 @@ def test_what_a_batch_leaves_behind_does_not_reach_the_next(monkeypatch):
     labels = np.array([[0] * 90, [0] * 40 + [1] * 50, [0] * 50 + [1] * 40])
 
     def swept(left_behind):
-        make = ColumnAscent._visited
+        allocate = ColumnUpdates.allocate
 
-        def used(ascent):
-            visited = make(ascent)
-            visited.shift[:] = left_behind
-            return visited
+        def used(*sizes):
+            updates = allocate(*sizes)
+            updates.shift[:] = left_behind
+            return updates
 
         task = make_task(correlated(p=90, strength=0.95), 0.05, 0.02, 0.05, labels=labels)
         ascent = ColumnAscent.begin(task, task.start, violates_global=np.zeros(task.system.n_pairs, dtype=bool))
         with monkeypatch.context() as patch:
-            patch.setattr(ColumnAscent, "_visited", used)
+            patch.setattr(ColumnUpdates, "allocate", used)
             for _ in range(3):
                 ascent.sweep()
         return ascent.W
