@@ -92,8 +92,8 @@ def retract_and_threshold(penalty, theta, pair, values):
 
 
 @njit
-def rescale(penalty, blocks, diagonal, square, scale):
-    column_parts.rescale(penalty, blocks, diagonal, square, scale)
+def rescale(penalty, column):
+    column_parts.rescale(penalty, column)
 
 
 @njit
@@ -328,12 +328,14 @@ def test_rescaling_of_a_column(rng, lambda2):
     blocks = np.array([0, -1, 1, 2])
     weight, variance, tau, square = rng.uniform(0.1, 3.0, (4, 4))
     square[:3] *= rng.choice([0.1, 1.0])
-    scale = np.full(4, np.nan)
-    diagonal = column_parts.ColumnDiagonal(weight, variance, tau)
-    rescale(GroupPair(1.0, lambda2), blocks, diagonal, square, scale)
+    column = column_parts.Column.allocate(4, 1, 1, 1, 1, weight)
+    column.place[column_parts.BLOCK] = blocks
+    rows = column_parts.WEIGHT, column_parts.VARIANCE, column_parts.TAU, column_parts.SQUARE
+    column.diagonal[list(rows)] = weight, variance, tau, square
+    rescale(GroupPair(1.0, lambda2), column)
     own = blocks >= 0
     expected = reference.rescale(weight[own], variance[own], tau[own], square[own], lambda2 > 1.0)
-    np.testing.assert_allclose(scale[own], expected, rtol=1e-12)
+    np.testing.assert_allclose(column.diagonal[column_parts.RAY, own], expected, rtol=1e-12)
 
 
 def test_products_with_a_sparse_matrix(rng):
