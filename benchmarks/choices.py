@@ -1,6 +1,6 @@
 """Ways to choose the networks, on data with known graphs: penalties, concave shapes, and the choice between them.
 
-    python benchmarks/choices.py run [--repetitions 10] [--processes 2] [--out choices.jsonl]
+    python benchmarks/choices.py run [--repetitions 10] [--first-seed 0] [--processes 2] [--out choices.jsonl]
     python benchmarks/choices.py table choices.jsonl
     python benchmarks/choices.py certified [--repetitions 10]
 
@@ -146,7 +146,12 @@ def one(job: tuple[str, str, int]) -> dict:
 
 
 def run(options: argparse.Namespace) -> None:
-    jobs = [(name, way, seed) for seed in range(options.repetitions) for name in DESIGNS for way in options.ways]
+    jobs = [
+        (name, way, seed)
+        for seed in range(options.first_seed, options.first_seed + options.repetitions)
+        for name in DESIGNS
+        for way in options.ways
+    ]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, context) as pool, Path(options.out).open("w") as file:
         for done in as_completed([pool.submit(one, job) for job in jobs]):
@@ -216,6 +221,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser("run")
     running.add_argument("--repetitions", type=int, default=10)
+    running.add_argument("--first-seed", type=int, default=0)
     running.add_argument("--ways", nargs="*", default=list(WAYS))
     running.add_argument("--processes", type=int, default=2)
     running.add_argument("--out", default="choices.jsonl")
