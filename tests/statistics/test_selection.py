@@ -622,7 +622,7 @@ def test_an_interrupt_leaves_the_choice_among_the_points_that_are_done(data, sou
     found = jgl.select(*data, on_interrupt="return", callback=interrupting(4 * solves), **options)
     done = np.flatnonzero(found.records["tried"])
     assert found.interrupted and 4 <= len(done) <= 5
-    assert f"Interrupted after {len(done)} points" in found.explain() and "a clear choice" not in found.explain()
+    assert f"Interrupted after {len(done)} points" in found.explain() and "edges is stable" not in found.explain()
     if criterion != "stars":
         assert found.score == np.nanmin(found.records["score"])
     assert found.solution.status and found.precision[0].shape == (12, 12)
@@ -779,14 +779,14 @@ def test_the_explanation_says_what_why_and_how_clear(data):
     assert "within 10 of its score" in text
     assert "Values are between the penalised estimate (0) and the maximum likelihood on its edges (1), at 0.8" in text
     assert repr(result).startswith("SelectionResult(criterion='jbic'")
-    assert "a clear choice" not in text, "two halves of the samples were not compared"
-    assert "choose 21 and 22 edges: a clear choice" in replace(result, half_edges=(21, 22)).explain()
+    assert "edges is stable" not in text, "two halves of the samples were not compared"
+    assert "choose 21 and 22 edges: the number of edges is stable" in replace(result, half_edges=(21, 22)).explain()
     assert "choose 10 and 22 edges: the number of edges is uncertain" in replace(result, half_edges=(10, 22)).explain()
     assert "the number of edges is uncertain" in replace(result, half_edges=(0, 0)).explain()
     score = np.where(np.arange(len(result.grid)) == result.best, result.score, np.inf)
     unbounded = replace(result, half_edges=(21, 22), records={**result.records, "score": score})
     assert "without a maximum of the likelihood" in unbounded.explain()
-    assert "a clear choice" not in unbounded.explain() and "sharp" not in unbounded.explain()
+    assert "edges is stable" not in unbounded.explain() and "sharp" not in unbounded.explain()
 
 
 def test_arguments_are_documented_in_groups():
@@ -834,7 +834,7 @@ def test_the_explanation_warns_of_the_edge_of_the_grid(data, source):
         result = jgl.select(*data, grid=strong)
     assert result.on_edge[0] == "weakest"
     assert "lower `min_ratio`" in result.explain()
-    assert "a clear choice" not in result.explain()
+    assert "edges is stable" not in result.explain()
     noise = np.random.default_rng(0).normal(size=(200, 5))
     result = jgl.select(noise, np.repeat(["a", "b"], 100))
     assert result.on_edge == ()

@@ -101,12 +101,6 @@ class EdgeList:
         return self.kind_of_pair[self.pair]
 
     @cached_property
-    def differential(self) -> BoolArray:
-        """Whether the pair of each edge is missing in some class that has its variables, or changes its sign."""
-        of_pair = ~self.in_all | self.sign_differs
-        return of_pair[self.pair]
-
-    @cached_property
     def signs(self) -> FloatArray:
         """Signs (pairs, K) of the partial correlations, 0 for absent edges."""
         table = np.zeros((self.n_pairs, self.n_classes))

@@ -38,7 +38,6 @@ EDGE_TYPES = {
     "precision": "double",
     "partial_correlation": "double",
     "kind": "string",
-    "differential": "boolean",
     "stability": "double",
     "certified": "boolean",
     "same_in": "string",

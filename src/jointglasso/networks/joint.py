@@ -121,9 +121,8 @@ class JointNetworks:
 
     Notes
     -----
-    An edge is *shared* when it is in all classes, *partly shared* in at least two, *specific* in one of several. It
-    is *differential* when it is not in all classes or changes its sign between them. Classes that lack one of the
-    variables are ignored.
+    An edge is *shared* when it is in all classes, *partly shared* in at least two, *specific* in one of several.
+    Classes that lack one of the variables are ignored.
 
     Examples
     --------
@@ -389,7 +388,7 @@ class JointNetworks:
         )
 
     def sign_flips(self) -> pd.DataFrame:
-        """Edges of pairs whose partial correlation is positive in one class and negative in another."""
+        """Edges of pairs whose estimate is positive in one class and negative in another, not tested (`infer` does)."""
         edges = self.edge_list
         return self.edges()[edges.sign_differs[edges.pair]].reset_index(drop=True)
 

@@ -33,7 +33,6 @@ def edge_columns(networks: JointNetworks) -> dict[str, Any]:
         "precision": edges.precision,
         "partial_correlation": edges.partial_correlation,
         "kind": as_objects(KINDS)[edges.kind],
-        "differential": edges.differential,
         "stability": networks.edge_stability,
         "certified": networks.edge_certified,
         **same_columns(networks),
@@ -48,9 +47,9 @@ def edges(networks: JointNetworks) -> pd.DataFrame:
     pandas.DataFrame
         One row per pair of variables and class with a non-zero entry, sorted by pair and class. Columns
         `variable1`, `variable2`, `class`, `precision`, `partial_correlation`, `kind` ("shared", "partly shared",
-        "specific"), `differential`, `stability` (NaN where unknown) and `certified` (False where unknown). With a
-        fused penalty also `same_in`, the classes in the cluster of equal value of the edge, and `same_certified`,
-        whether that cluster is certified.
+        "specific"), `stability` (NaN where unknown) and `certified` (False where unknown). With a fused penalty also
+        `same_in`, the classes in the cluster of equal value of the edge, and `same_certified`, whether that cluster is
+        certified.
     """
     return pd.DataFrame(edge_columns(networks))
 
@@ -214,7 +213,7 @@ def overlaps(networks: JointNetworks) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def compare(networks: JointNetworks) -> pd.DataFrame:
-    """Compare all pairs of classes.
+    """Compare all pairs of classes by their estimated edges; `infer` tests differences.
 
     Returns
     -------

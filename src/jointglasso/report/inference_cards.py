@@ -111,10 +111,11 @@ def _strength_differences(bootstrap: NetworkBootstrap) -> list[str]:
     return [f"Differences of strength between two classes, significant at a false discovery rate of {RATE:g}: {n:,}."]
 
 
-def pair_tests(result: Inference | None, networks: JointNetworks) -> dict[str, list[float | None]] | None:
+def pair_tests(result: Inference | None, networks: JointNetworks) -> dict[str, Any] | None:
     """P- and q-values of the heterogeneity test (equality across all classes) for the pairs of the networks.
 
-    With two classes also the desparsified `difference` and its interval, `low` and `high`.
+    With two classes also the desparsified `difference` and its interval, `low` and `high`. Under `significant` the
+    numbers of significant differences of all pairs, by class and class, and their false discovery rate.
     """
     if result is None or result.n_classes < 2:
         return None
@@ -129,10 +130,21 @@ def pair_tests(result: Inference | None, networks: JointNetworks) -> dict[str, l
     known = result.estimates.rows * p + result.estimates.columns
     position = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
     is_tested = known[position] == wanted if len(known) else np.zeros(len(wanted), dtype=bool)
-    return {
+    values_of_pairs = {
         name: [float(values[index]) if tested else None for index, tested in zip(position, is_tested, strict=True)]
         for name, values in columns.items()
     }
+    return values_of_pairs | {"significant": {"rate": RATE, "counts": _significant_counts(result)}}
+
+
+def _significant_counts(result: Inference) -> list[list[int]]:
+    """(K, K): numbers of differences that are significant at `RATE`."""
+    place = {name: k for k, name in enumerate(result.class_names)}
+    counts = np.zeros((result.n_classes, result.n_classes), dtype=np.int64)
+    found = result.differences(fdr=RATE)
+    ends = found["class1"].map(place).to_numpy(int), found["class2"].map(place).to_numpy(int)
+    np.add.at(counts, ends, 1)
+    return (counts + counts.T).tolist()
 
 
 def _forest(result: Inference, fdr: float) -> list[dict[str, Any]]:

@@ -155,8 +155,6 @@ def _pairs(edges: EdgeList) -> dict[str, list[int]]:
         "second": edges.second[edges.starts].tolist(),
         "count": edges.classes_of_pair.tolist(),
         "kind": edges.kind_of_pair.tolist(),
-        "in_all": edges.in_all.astype(int).tolist(),
-        "sign_differs": edges.sign_differs.astype(int).tolist(),
     }
 
 

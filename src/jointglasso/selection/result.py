@@ -316,7 +316,7 @@ class SelectionResult:
         fewer, more = sorted(self.half_edges)
         agree = more > 0 and more - fewer <= 0.2 * more
         clear = agree and not self.interrupted and not self.on_edge and self._is_bounded
-        verdict = "a clear choice" if clear else "the number of edges is uncertain"
+        verdict = "the number of edges is stable" if clear else "the number of edges is uncertain"
         return [
             f"Two random halves of the samples choose {self.half_edges[0]} and {self.half_edges[1]} edges: {verdict}."
         ]

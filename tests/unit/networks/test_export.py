@@ -250,7 +250,7 @@ def test_networkx_graphs_by_class(networks):
         assert networkx.utils.graphs_equal(graph, networks.to_networkx(name))
         assert graph.number_of_edges() == networks.n_edges[networks.class_index(name)]
         assert [graph.nodes[i]["degree"] for i in graph] == [degree for _, degree in graph.degree()]
-    assert {"precision", "partial_correlation", "kind", "differential", "stability", "certified"} <= set(
+    assert {"precision", "partial_correlation", "kind", "stability", "certified"} <= set(
         next(iter(graphs[CLASSES[0]].edges(data=True)))[2]
     )
 

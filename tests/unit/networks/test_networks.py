@@ -17,7 +17,6 @@ COLUMNS = [
     "precision",
     "partial_correlation",
     "kind",
-    "differential",
     "stability",
     "certified",
 ]
@@ -55,13 +54,8 @@ def random_matrices(rng, p, K, density=0.3):
 def test_edges_are_told_by_kind_and_sign(three):
     table = three.edges()
     assert list(table.columns) == COLUMNS
-    kinds = {(r.variable1 + r.variable2): (r.kind, r.differential) for r in table.itertuples()}
-    assert kinds == {
-        "ab": ("shared", True),  # in all classes, but its sign flips
-        "ac": ("partly shared", True),
-        "bd": ("specific", True),
-        "cd": ("shared", False),
-    }
+    kinds = {(r.variable1 + r.variable2): r.kind for r in table.itertuples()}
+    assert kinds == {"ab": "shared", "ac": "partly shared", "bd": "specific", "cd": "shared"}
     assert list(table["class"]) == ["x", "y", "z", "x", "y", "z", "x", "y", "z"]
     first = table.iloc[0]
     assert (first["precision"], first["partial_correlation"]) == (0.5, pytest.approx(-0.25))
@@ -79,11 +73,10 @@ def test_edge_table_says_what_the_dense_matrices_say(seed, p, K):
             values = [Theta[i, j] for Theta in matrices]
             present = [k for k in range(K) if values[k] != 0]
             kind = "shared" if len(present) == K else "specific" if len(present) == 1 else "partly shared"
-            flips = len({np.sign(values[k]) for k in present}) == 2
             for k in present:
                 partial = -values[k] / np.sqrt(matrices[k][i, i] * matrices[k][j, j])
-                expected.append((f"v{i}", f"v{j}", f"c{k}", values[k], partial, kind, kind != "shared" or flips))
-    found = list(networks.edges().iloc[:, :7].itertuples(index=False, name=None))
+                expected.append((f"v{i}", f"v{j}", f"c{k}", values[k], partial, kind))
+    found = list(networks.edges().iloc[:, :6].itertuples(index=False, name=None))
     assert [row[:4] + row[5:] for row in found] == [row[:4] + row[5:] for row in expected]
     np.testing.assert_allclose([row[4] for row in found], [row[4] for row in expected])
     degrees = np.stack([(Theta != 0).sum(axis=1) - 1 for Theta in matrices], axis=1)
@@ -162,7 +155,7 @@ def test_stability_is_found_in_either_triangle_and_zero_where_not_stored(three, 
 
 def test_one_class_shares_everything_with_itself():
     networks = jgl.JointNetworks([precision(3, {(0, 2): 0.1})], ["only"], list("abc"))
-    assert list(networks.edges()["kind"]) == ["shared"] and not networks.edges()["differential"].any()
+    assert list(networks.edges()["kind"]) == ["shared"]
     assert len(networks.compare()) == 0
 
 

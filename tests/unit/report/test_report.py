@@ -184,13 +184,11 @@ def test_edges_in_the_page_are_those_of_the_solution(proteins):
     assert (data["classes"], data["variables"]) == (list(solution.class_names), list(solution.variable_names))
 
 
-def test_kinds_and_sign_changes_are_those_of_the_networks(proteins):
+def test_kinds_are_those_of_the_networks(proteins):
     pairs = proteins.page.data["pairs"]
     table = JointNetworks.from_solution(proteins.solution).edges().groupby(["variable1", "variable2"], sort=False)
     kinds = ("shared", "partly shared", "specific")
     assert [kinds[code] for code in pairs["kind"]] == table["kind"].first().tolist()
-    differs = table["precision"].agg(lambda values: (values > 0).any() and (values < 0).any())
-    assert [bool(code) for code in pairs["sign_differs"]] == differs.tolist()
 
 
 def test_certificate_is_told_in_numbers_and_words(proteins):

@@ -74,6 +74,12 @@ def by_class(edges, networks):
     return {name: int(counts.get(name, 0)) for name in networks.class_names}
 
 
+def differing(networks):
+    """Edges of pairs that are missing in a class that has their variables, or of opposite signs."""
+    edges = networks.edge_list
+    return networks.edges()[(~edges.in_all | edges.sign_differs)[edges.pair]]
+
+
 def n_pairs(edges):
     return len(edges[["variable1", "variable2"]].drop_duplicates())
 
@@ -151,7 +157,7 @@ def test_differences_are_between_the_classes_that_are_ticked(page, networks):
     assert len(rows) == len(difference)
     for row in rows:
         assert signed(row[-1]) == pytest.approx(difference[row[0], row[1]], abs=6e-4)
-    # What is differential among these two: in one of them only, or with both signs.
+    # What differs among these two: in one of them only, or with both signs.
     page.set("#change", "differential")
     joined = table[(table.ne(0).sum(axis=1) == 1) | (table.prod(axis=1) < 0)]
     assert page.counts() == {name: int(joined[name].ne(0).sum()) for name in ("LGG", "LUAD")}
@@ -252,7 +258,7 @@ def test_filter_by_kind(page, networks, position, kind):
 
 def test_filter_by_change(page, networks):
     page.set("#change", "differential")
-    assert page.counts() == by_class(networks.edges().query("differential"), networks)
+    assert page.counts() == by_class(differing(networks), networks)
     page.set("#change", "sign")
     assert page.counts() == by_class(networks.sign_flips(), networks)
 
@@ -292,7 +298,7 @@ def test_what_a_class_lacks_is_neither_drawn_nor_counted(open_report):
     assert [int(cell) for cell in page.table("#comparison")[0][2:6]] == compared.iloc[2:6].tolist()
     page.set("#change", "differential")
     # b - c and c - d exist in A alone; only a - f is missing in a class that could have it.
-    assert page.counts() == {"A": 1, "B": 0} == by_class(networks.edges().query("differential"), networks)
+    assert page.counts() == {"A": 1, "B": 0} == by_class(differing(networks), networks)
 
 
 def test_differences_follow_the_filters(page, networks):
@@ -754,7 +760,7 @@ def test_tables_are_of_the_complete_networks_and_counts_say_how_many_are_shown(p
     counts, totals = page.counts(), by_class(networks.edges(), networks)
     of_total = {name: f" of {totals[name]:,}" if counts[name] != totals[name] else "" for name in totals}
     assert page.texts("#classes .count") == [f"{counts[name]:,}{of_total[name]}" for name in totals]
-    assert "not tested" in page.texts("#differential h2")[0]
+    assert "not tested" in page.texts("#differential h2")[0] and "not tested" in page.texts("#comparison-words")[0]
 
 
 def test_the_report_of_tests_hides_differences_of_cut_off_estimates(open_report):
@@ -785,5 +791,7 @@ def test_a_tested_difference_lies_in_its_interval_and_no_table_is_cut_off(open_r
         assert shown == pytest.approx(
             [tested.difference, tested.low, tested.high, tested.q_value, tested.p_value], abs=6e-4
         )
+    counted = [page.texts("#comparison thead button")[-2], page.table("#comparison")[0][-2]]
+    assert counted == ["Significant differences", str(len(found.differences(fdr=0.1)))]
     wider = "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth)"
     assert page.run(f"return {wider}.map((e) => e.ariaLabel)") == []

@@ -69,6 +69,11 @@ def test_pairs_of_the_networks_get_their_tests(found):
     for p, q, i, j in zip(tests["p"], tests["q"], edges.first[edges.starts], edges.second[edges.starts], strict=True):
         row = table.loc[(f"x{i}", f"x{j}")]
         assert (p, q) == (pytest.approx(row.p_value), pytest.approx(row.q_value))
+    counts = np.array(tests["significant"]["counts"])
+    for (one, two), part in found.differences().groupby(["class1", "class2"], sort=False):
+        k, m = found.class_names.index(one), found.class_names.index(two)
+        assert counts[k, m] == counts[m, k] == (part["q_value"] <= tests["significant"]["rate"]).sum()
+    assert counts.any()
     assert pair_tests(None, networks) is None
     assert pair_tests(found, networks.subnetwork([0, 1])) is None
 

@@ -49,13 +49,13 @@ class Downloads {
 
   edgeRows(keep) {
     const { model } = this;
-    const rows = [["variable1", "variable2", "class", "precision", "partial_correlation", "kind", "differential", "stability", "certified",
+    const rows = [["variable1", "variable2", "class", "precision", "partial_correlation", "kind", "stability", "certified",
       ...(model.same ? ["same_in", "same_certified"] : [])]];
     for (let edge = 0; edge < model.nEdges; edge++) {
       if (!keep(edge)) continue;
       const pair = model.pairOfEdge[edge];
       rows.push([model.variables[model.first[pair]], model.variables[model.second[pair]], model.classes[model.edgeClass[edge]],
-        model.precision[edge], model.partial[edge], KINDS[model.kindOfAll[pair]], pythonBoolean(model.differsAnywhere(pair)),
+        model.precision[edge], model.partial[edge], KINDS[model.kindOfAll[pair]],
         model.stability ? model.stability[edge] : "", model.certified ? pythonBoolean(model.certified[edge]) : "",
         ...(model.same ? [model.sameIn(edge).join(", "), pythonBoolean(model.same.cluster_proved[edge])] : [])]);
     }

@@ -42,8 +42,7 @@ class Page {
     byId("subtitle").textContent = counted.map(([count, one, many]) => `${formatCount(count)} ${count === 1 ? one : many}`).join(" · ");
     byId("verdict").textContent = data.verdict.text;
     byId("verdict").classList.add(data.verdict.section === "inference" ? "significant" : data.verdict.good ? "good" : "doubtful");
-    byId("footer").textContent = data.footer;
-    byId("verdict").hidden = !data.verdict.text;
+    [byId("footer").textContent, byId("verdict").hidden] = [data.footer, !data.verdict.text];
     byId("verdict").href = `#${data.verdict.section || "proof"}`;
     document.body.classList.toggle("compact", Boolean(data.compact));
   }
@@ -52,8 +51,8 @@ class Page {
     const { model, state } = this;
     byId("classes").replaceChildren(...model.classes.map((name, k) => this.#check(name, `--class-${k % CLASS_COLOURS}`, "class", k)));
     byId("kinds").replaceChildren(...KINDS.map((name, kind) => this.#check(name, ["--shared", "--partly", "--specific"][kind], "kind", kind)));
-    if (model.nClasses === 1) ["kind-field", "comparison", "differential"].forEach((id) => { byId(id).hidden = true; });
-    if (model.nClasses === 1) document.querySelector("#mode-field .segments").hidden = true;
+    const ofSeveral = "#kind-field, #comparison, #differential, #mode-field .segments";
+    if (model.nClasses === 1) document.querySelectorAll(ofSeveral).forEach((part) => { part.hidden = true; });
     this.#showWhatIsTested();
     byId("stability-field").hidden = !model.stability;
     if (!model.same) document.querySelectorAll("[data-same]").forEach((option) => option.remove());
@@ -71,6 +70,9 @@ class Page {
   /** Differences are tested, or said not to be; between networks of significant edges they are those of the section with intervals. */
   #showWhatIsTested() {
     const { tests, significant } = this.data;
+    byId("comparison-words").textContent = tests
+      ? `An edge in one class only is no significant difference: those are tested over all pairs of variables, at a false discovery rate of ${tests.significant.rate}.`
+      : "Edges in one class only and opposite signs are those of the estimates, not tested: jointglasso infer tests differences.";
     byId("differential-title").textContent = tests ? "Differences between the estimates, with tests" : "Differences between the estimates (not tested)";
     byId("differential-words").textContent = tests
       ? `${tests.low ? "Difference and interval are those of desparsified estimates, which the penalties do not shrink. " : ""}The p-value is that of equal partial correlations in all classes (desparsified estimates), q the false discovery rate at which it is significant; the smallest p-values come first.`
@@ -133,7 +135,7 @@ class Page {
   }
 
   #makeTables() {
-    const { model } = this;
+    const { model } = this, { tests } = this.data;
     this.degreeOfAll = model.degrees(model.everyEdge);
     const link = (variable) => makeButton(model.variables[variable], () => this.chooseVariable(variable), "link");
     const number = (label, value, text = (row) => formatCount(value(row))) => ({ label, value, cell: text, number: true });
@@ -147,7 +149,8 @@ class Page {
       { label: "Class", value: (row) => row.one, cell: (row) => model.classes[row.one] },
       { label: "and class", value: (row) => row.two, cell: (row) => model.classes[row.two] },
       number("Common", (row) => row.common), ...(model.same ? [number("Same value", (row) => row.same)] : []), number("Only first", (row) => row.onlyFirst), number("Only second", (row) => row.onlySecond),
-      number("Opposite signs", (row) => row.signFlips), number("Jaccard", (row) => row.jaccard, (row) => formatShare(row.jaccard)),
+      tests ? number("Significant differences", (row) => tests.significant.counts[row.one][row.two]) : number("Opposite signs", (row) => row.signFlips),
+      number("Jaccard", (row) => row.jaccard, (row) => formatShare(row.jaccard)),
     ], { pageSize: 15 });
     this.differential = new SortableTable(byId("differential"), "Differences between the classes", [], { pageSize: 15 });
     this.differenceColumns = (shown) => [
@@ -236,7 +239,7 @@ class Page {
       state.stability > 0 && `stability at least ${value("stability")}`,
       state.kinds.includes(false) && `without ${KINDS.filter((_, kind) => !state.kinds[kind]).join(" and ")} edges`,
       state.change !== "all" && {
-        differential: "differential edges only", sign: "opposite signs only", stays: "edges of one value in all classes", changes: "edges whose value changes",
+        differential: "edges not in all classes, or of opposite signs", sign: "opposite signs only", stays: "edges of one value in all classes", changes: "edges whose value changes",
       }[state.change],
     ].filter(Boolean);
   }
@@ -284,13 +287,12 @@ class Page {
       same: [["--in-all", "one value in all classes"], ...(state.mode === "overlay" ? [["--specific", "value changes"]]
         : model.classes.map((name, k) => [`--class-${k % CLASS_COLOURS}`, k ? name : `value changes; the same as in ${name}`]))],
     }[state.colourBy];
-    const entries = lines.map(([variable, text]) => ({ variable, text }));
-    entries.push({ text: state.mode === "difference" ? "thicker: larger difference" : "thicker: stronger" });
+    const entries = [...lines.map(([variable, text]) => ({ variable, text })), { text: `thicker: ${state.mode === "difference" ? "larger difference" : "stronger"}` }];
     if (!model.groups || !state.showGroups) return entries;
     const { title, names, of } = model.groups;
-    const named = names.slice(0, GROUP_COLOURS).map((name, k) => ({ variable: `--group-${k}`, text: k ? name : `${title} ${name}`, disc: true }));
+    const named = names.slice(0, GROUP_COLOURS).map((name, k) => ({ variable: `--group-${k}`, text: name, disc: true }));
     const others = of.some((group) => group < 0 || group >= GROUP_COLOURS);
-    return [...entries, ...named, ...(others ? [{ variable: "--node", text: "other", disc: true }] : [])];
+    return [...entries, { text: `${title}:` }, ...named, ...(others ? [{ variable: "--node", text: "other", disc: true }] : [])];
   }
 
   #showLegend() {

@@ -16,12 +16,8 @@ class Model {
     this.first = Uint32Array.from(data.pairs.first);
     this.second = Uint32Array.from(data.pairs.second);
     this.kindOfAll = Uint8Array.from(data.pairs.kind);
-    this.flipsOfAll = Uint8Array.from(data.pairs.sign_differs);
-    this.inAllOfAll = Uint8Array.from(data.pairs.in_all);
-    // The same among the classes that are shown.
-    this.kind = Uint8Array.from(this.kindOfAll);
-    this.flips = Uint8Array.from(this.flipsOfAll);
-    this.inAll = Uint8Array.from(this.inAllOfAll);
+    // Kind, opposite signs and whether an edge is in all, among the classes that are shown: `apply` sets them.
+    [this.kind, this.flips, this.inAll] = [0, 1, 2].map(() => new Uint8Array(this.first.length));
     this.lacking = data.absent && data.absent.map((variables) => new Set(variables));
     this.start = runningSum(data.pairs.count);
     this.edgeClass = Uint16Array.from(data.edges.class);
@@ -65,11 +61,6 @@ class Model {
   /** Whether a pair is missing in one of the classes shown or changes its sign between them. */
   isDifferential(pair) {
     return !this.inAll[pair] || this.flips[pair] === 1;
-  }
-
-  /** The same for all classes, whatever is shown. */
-  differsAnywhere(pair) {
-    return !this.inAllOfAll[pair] || this.flipsOfAll[pair] === 1;
   }
 
   /** Whether a class has a variable, and both variables of a pair. */
