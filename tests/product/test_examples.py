@@ -12,6 +12,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 SAID = {
+    "class_weights.py": ["largest difference: ", "convex: [12, 18] edges", "adaptive by class: [12, 16] edges"],
     "first_fit.py": ["Converged after", "that is proved", "variable1", "jaccard"],
     "choosing_lambda.py": ["Chosen: lambda1", "edges by class", "selection.png"],
     "two_conditions.py": ["KIRC", "maximum", "AMPK_alpha     B-Raf"],

@@ -85,7 +85,7 @@ def test_pair_weights_multiply_the_penalty_of_a_pair():
 
 def test_without_coupling_the_classes_are_separate_and_one_class_is_the_lasso():
     S = problem_of(6, 3, seed=1)
-    common, group = (jgl.solve(S, 0.2, 0.0, penalty=name, tol=1e-10) for name in ("common", "group"))
+    common, group = (jgl.solve(S, 0.2, 0.0, penalty=name, tol=1e-12) for name in ("common", "group"))
     for one, other in zip(common.precision, group.precision, strict=True):
         np.testing.assert_allclose(one.toarray(), other.toarray(), atol=1e-6)
     one, other = (jgl.solve(S[:1], 0.1, 0.2, penalty=name, penalize_diagonal=False) for name in ("common", "group"))
