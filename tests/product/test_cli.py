@@ -383,7 +383,7 @@ def payload_of(path):
 
 
 def test_prove_decides_every_edge(table, tmp_path):
-    weak = ("--lambda1", "0.05", "--lambda2", "0.02", "--tol", "0.1")
+    weak = ("--lambda1", "0.06", "--lambda2", "0.02", "--tol", "0.1")
     loose = ("fit", table, "--label", "state", *weak, "--no-figures", "--out")
     before = answer(*loose, tmp_path / "loose")
     after = answer(*loose, tmp_path / "proved", "--prove")
@@ -392,6 +392,16 @@ def test_prove_decides_every_edge(table, tmp_path):
         "Certified (optimisation): exactly"
     )
     assert "edges certified" in payload_of(tmp_path / "loose" / "report.html")["verdict"]["text"]
+
+
+def test_prove_continues_for_weaker_edges_of_the_refined_solution(table, tmp_path):
+    options = ("--lambda1", "0.08", "--lambda2", "0.03", "--tol", "0.1", "--no-figures", "--out")
+    loose, proved = (
+        answer("fit", table, "--label", "state", *options, tmp_path / name, *prove)
+        for name, prove in (("loose", ()), ("proved", ("--prove",)))
+    )
+    assert sum(proved["edges"].values()) > sum(loose["edges"].values())
+    assert proved["edges_proved_present"] == sum(proved["edges"].values())
 
 
 # From a file to a table

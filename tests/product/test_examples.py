@@ -45,18 +45,18 @@ def test_every_example_is_known():
     assert sorted(SAID) == sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
-def run(name):
-    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False)
+def run(name, folder):
+    done = subprocess.run([sys.executable, EXAMPLES / name], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for words in SAID[name]:
         assert words in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize("name", [name for name in SAID if not name.startswith("twenty")])
-def test_example(name):
-    run(name)
+def test_example(name, tmp_path):
+    run(name, tmp_path)
 
 
 @pytest.mark.slow
-def test_twenty_thousand_variables():
-    run("twenty_thousand_variables.py")
+def test_twenty_thousand_variables(tmp_path):
+    run("twenty_thousand_variables.py", tmp_path)

@@ -255,14 +255,23 @@ def certify_screening(
 def prove_edges(
     task: SolverTask, method: GroupSolver, result: SolverResult, bounds: DualityGap, progress: TaskProgress
 ) -> tuple[SolverResult, DualityGap]:
-    """Continue the solve of the groups whose gap does not certify all edges; the result, and its bounds."""
-    wanted = EDGE_GAP * edge_gaps(task.system, result.theta)
-    groups = np.flatnonzero(bounds.gap > wanted)
+    """Continue the solve of the groups whose gap does not certify all edges; the result, and its bounds.
+
+    A smaller gap can bring weaker edges, which need a smaller gap in their turn.
+    """
     n_remaining = remaining_iterations(method, task.max_iter, result.n_iter)
-    if not len(groups) or not n_remaining or method.lockstep or progress():
+    if not n_remaining or method.lockstep:
         return result, bounds
-    refined = _refined(task, method, result, groups, wanted[groups], n_remaining, progress)
-    return (result, bounds) if refined is result else (refined, _rounded(task, refined))
+    for _ in range(len(config.REFINE_FACTORS)):
+        wanted = EDGE_GAP * edge_gaps(task.system, result.theta)
+        groups = np.flatnonzero(bounds.gap > wanted)
+        if not len(groups) or progress():
+            break
+        refined = _refined(task, method, result, groups, wanted[groups], n_remaining, progress)
+        if refined is result:
+            break
+        result, bounds = refined, _rounded(task, refined)
+    return result, bounds
 
 
 def edge_gaps(system: BlockSystem, theta: FloatArray) -> FloatArray:
