@@ -167,7 +167,8 @@ def require_the_same_certificate(monkeypatch, point, max_updates):
 def test_a_point_far_from_the_optimum_has_no_finite_gap_but_is_improved(grid):
     group, optimum = grid
     assert SparseDual.of(start(group).inverted(), nothing(group)).gap == np.inf
-    dual, point, _, reason = solve_sparse(SparseTask(group=group, limit=lambda objective: 1e-8 * abs(objective), max_iter=1000))
+    task = SparseTask(group=group, limit=lambda objective: 1e-8 * abs(objective), max_iter=1000)
+    dual, point, _, reason = solve_sparse(task)
     assert reason == "tolerance" and dual.gap <= 1e-8 * optimum
     assert -1e-9 * optimum <= point.objective - optimum <= dual.gap
 
@@ -176,7 +177,8 @@ def test_a_point_far_from_the_optimum_has_no_finite_gap_but_is_improved(grid):
 def test_two_classes(options):
     problem, source, group = grid_group(12, (0.25, 0.05), n_classes=2, **options)
     exact = jgl.solve(source, 0.25, 0.05, tol=1e-10, **options)
-    dual, point, _, reason = solve_sparse(SparseTask(group=group, limit=lambda objective: 1e-7 * abs(objective), max_iter=1000))
+    task = SparseTask(group=group, limit=lambda objective: 1e-7 * abs(objective), max_iter=1000)
+    dual, point, _, reason = solve_sparse(task)
     assert reason == "tolerance"
     assert exact.objective - exact.certificate.gap <= point.objective <= exact.objective + dual.gap
     rows = [problem.objective([_matrix(point, k) for k in range(2)])]
