@@ -102,11 +102,18 @@ def _judge(rows: list[Row]) -> tuple[str, Holds]:
     verdict = (
         f"at setting 1 the classes share {100 * similar[0]:.0f} % of the edges that any two of them have, "
         f"{'the most' if most else 'not the most'} of all settings ({_percent(similar)}); the two networks drawn share "
-        f"{_percent(drawn)}. Very similar (at least {100 * VERY_SIMILAR:.0f} % in all variables and in those drawn): "
+        f"{_percent(drawn)} ({', '.join(_drawn_in_words(row) for row in rows)} edges). "
+        f"Very similar (at least {100 * VERY_SIMILAR:.0f} % in all variables and in those drawn): "
         f"{'yes' if checks[1] else 'no'}. The number of edges over all classes goes "
-        f"{' → '.join(f'{count:,}' for count in edges)} as lambda1 grows: {monotone}."
+        f"{' → '.join(f'{count:,}' for count in edges)} as lambda1 grows: {monotone}. "
+        f"Edges proved: {', '.join(format(row['edges proved'], ',') for row in rows)}."
     )
     return verdict, judged(sum(checks), len(checks))
+
+
+def _drawn_in_words(row: Row) -> str:
+    both = row["drawn: in both"]
+    return f"{both} of {sum(map(int, row['drawn: edges'].split(' / '))) - both}"
 
 
 def _percent(shares: list[float]) -> str:

@@ -142,8 +142,8 @@ def _verdict(rows: list[Row]) -> str:
         else f"Measured processor seconds of ten iterations: {_measured(rows)}."
     )
     return (
-        f"{'; '.join(parts)}. The gain over the better rival is {gain.min():.2g} to {gain.max():.2g} %. {times} "
-        f"{_default_in_words([row for row in rows if row['method'] == DEFAULT])}"
+        f"{'; '.join(parts)}. Those of the better rival cost {gain.min():.2g} to {gain.max():.2g} % more than HADMM's. "
+        f"{times} {_default_in_words([row for row in rows if row['method'] == DEFAULT])}"
     )
 
 

@@ -16,8 +16,7 @@ norm eta at most. No eigenvalue of M lies below -s, -s - log(1 - s) = h, and wit
 
     h(M + N) <= h + (2 h)^(1/2) delta + delta^2.
 
-The products behind h add a relative error: since |R_ij| <= |M| W_ii^(1/2) W_jj^(1/2), entry ij of R Theta is wrong by
-g |M| b (W_ii / W_jj)^(1/2), and tr(R Theta R Theta) relatively by no more than ``2 u (p b)^(3/2) p + u p^3 b``. Far
+The products behind h add a relative error of at most ``2 u (p b)^(3/2) p + u p^3 b`` ("Products" in the page). Far
 from the optimum h is tr M less two log-determinants: errors of ``p^(1/2) eta + (16 u + 2 g(2p)) sum b_i`` in the trace,
 those of the log-determinants as above, and of the dual point behind one of them, which counts 16-fold for that.
 

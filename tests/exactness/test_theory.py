@@ -12,6 +12,7 @@ from scipy import linalg
 
 import jointglasso as jgl
 from jointglasso.duality import gap_radii, gap_to_certify, precision_radius
+from jointglasso.selection.criteria import GAMMA
 
 # --- certificate: radii (Theorem C3) ---------------------------------------------------------------------------------
 
@@ -402,10 +403,15 @@ def test_penalties_of_four_classes_reach_beyond_one():
 
 
 def test_gamma_of_the_joint_criterion_in_units_of_the_other():
-    """docs/selection.md: at as many edges as variables 0.55 prices an edge like 0.29 of Foygel and Drton."""
+    """docs/selection.md: the default's price of an edge at p edges, in units of Foygel and Drton's gamma."""
     from scipy.special import gammaln
 
-    for p in (50, 100, 1000):
-        P, E = p * (p - 1) / 2, p
-        log_binomial = gammaln(P + 1) - gammaln(E + 1) - gammaln(P - E + 1)
-        assert round(0.55 * log_binomial / (2 * E * np.log(p)), 2) == 0.29
+    def log_binomial(n, k):
+        return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+    for p, expected in ((50, 0.24), (100, 0.24), (300, 0.24), (1000, 0.23)):
+        places = GAMMA["jbic"] * log_binomial(p * (p - 1) / 2, p) / (2 * p * np.log(p))
+        assert round(places, 2) == expected
+        assert round(places / 3, 2) == 0.08  # the same p edges in three classes
+    single = GAMMA["jbic"] * log_binomial(300, 100) / (200 * np.log(100))  # which of three classes has the edge
+    assert round(GAMMA["jbic"] * log_binomial(4950, 100) / (200 * np.log(100)) + single, 2) == 0.33

@@ -311,7 +311,7 @@ def test_real_data_are_judged_by_what_was_measured():
     rows = [row(n + 1, method, cost[n]) for n in range(2) for method, cost in costs.items()]
     rows += [row(n + 1, "jointglasso default", 1.0, "run to convergence") for n in range(2)]
     assert _judge(rows) == "does not hold"
-    assert "gain over the better rival is 0 to 5 %" in _verdict(rows) and "are not compared" in _verdict(rows)
+    assert "better rival cost 0 to 5 % more than HADMM's" in _verdict(rows) and "are not compared" in _verdict(rows)
     far = [{**row, "sum of cubes": 1000} if row["method"] != "HADMM" and row["setting"] == 1 else row for row in rows]
     assert _judge(far) == "holds in part"
 
@@ -435,12 +435,14 @@ def test_verdict_on_genes_tests_similarity_and_the_number_of_edges():
     from reproduction.genes import _judge
 
     def rows(similar, edges):
-        return [{"setting": n + 1, "similarity": s, "drawn: similarity": s, "edges": e}
+        shown = {"drawn: edges": "9 / 7", "drawn: in both": 6, "edges proved": 0}
+        return [{"setting": n + 1, "similarity": s, "drawn: similarity": s, "edges": e, **shown}
                 for n, (s, e) in enumerate(zip(similar, edges, strict=True))]  # fmt: skip
 
     assert _judge(rows((0.9, 0.5), (30, 20)))[1] == "holds"
     verdict, holds = _judge(rows((0.9, 0.5), (20, 30)))
-    assert holds == "holds in part" and "does not fall from setting 1 to 2" in verdict and "similar" in verdict
+    assert holds == "holds in part" and "does not fall from setting 1 to 2" in verdict
+    assert "6 of 10, 6 of 10 edges" in verdict
     verdict, holds = _judge(rows((0.2, 0.1), (30, 20)))  # the most similar, but not very similar
     assert holds == "holds in part" and "drawn): no." in verdict
     assert _judge(rows((0.2, 0.4), (20, 30)))[1] == "does not hold"
