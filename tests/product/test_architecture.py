@@ -287,6 +287,39 @@ def test_public_functions_and_classes_have_docstrings():
     assert [f"{path.relative_to(PACKAGE)}: {node.name}" for path, node in public if not ast.get_docstring(node)] == []
 
 
+def documented(docstring, section):
+    """Names that a section of a docstring lists; those of attributes that exist after fitting only are left out."""
+    _, found, text = docstring.partition(f"\n{section}\n{'-' * len(section)}\n")
+    lines = re.split(r"\n\n[A-Z][a-z]+\n---", text)[0].splitlines() if found else []
+    heads = [line.partition(" : ")[0] for line in lines if line and not line.startswith((" ", "{"))]
+    names = [name.strip().lstrip("*") for head in heads for name in head.split(",")]
+    return {name for name in names if name and not name.endswith("_")}
+
+
+def test_docstrings_list_parameters_and_attributes_that_exist():
+    """Names in the sections of docstrings are those of the code; the parameters of subclasses are not checked."""
+    wrong = []
+    for path in MODULES:
+        for node in ast.walk(tree_of(path)):
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+                continue
+            docstring = "\n" + (ast.get_docstring(node) or "")
+            parameters, attributes = documented(docstring, "Parameters"), documented(docstring, "Attributes")
+            if not parameters | attributes:
+                continue
+            is_class = isinstance(node, ast.ClassDef)
+            inside = list(ast.walk(tree_of(path) if is_class and node.bases else node))
+            members = {getattr(n, kind, None) for n in inside for kind in ("attr", "id", "name")}
+            function = next((n for n in node.body if getattr(n, "name", "") == "__init__"), node)
+            if isinstance(function, ast.FunctionDef):
+                parameters -= {n.arg for n in ast.walk(function.args) if isinstance(n, ast.arg)}
+            else:
+                parameters = set() if node.bases else parameters - members
+            unknown = sorted(parameters | attributes - members)
+            wrong += [f"{path.relative_to(PACKAGE)}: {node.name} has no {name}" for name in unknown]
+    assert wrong == []
+
+
 def test_files_are_small():
     lines = {str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines()) for path in MODULES}
     assert {name: count for name, count in lines.items() if count > 500} == {}

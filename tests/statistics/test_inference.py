@@ -41,7 +41,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def residuals(data):
-    found = find_support(data.source, data.sizes, penalty_multiplier=1.0, weights=None, options={})
+    found = find_support(data.source, data.sizes, penalty_multiplier=1.0, weights=None)
     assert found.notes == ()
     return [Residuals(Z, Theta) for Z, Theta in zip(data.scores, found.precision, strict=True)]
 

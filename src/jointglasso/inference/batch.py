@@ -198,20 +198,15 @@ class Estimator:
         return [self._fit_by_solver(S[n]) if fit is None else fit for n, fit in enumerate(fits)]
 
     def _fit_by_solver(self, S: FloatArray) -> list[FloatArray]:
-        support = find_support(
-            DenseCovariance(list(S)),
-            self.sizes,
-            penalty_multiplier=self.penalty_multiplier,
-            weights=self.weights,
-            options={},
-        )
+        c, w = self.penalty_multiplier, self.weights
+        support = find_support(DenseCovariance(list(S)), self.sizes, penalty_multiplier=c, weights=w)
         return [Theta.toarray() for Theta in support.precision]
 
     def _estimate(self, scores: list[FloatArray], precision: list[FloatArray], with_se: bool) -> tuple[Any, ...]:
         upper = np.triu_indices(scores[0].shape[1], 1)
-        gains: Sequence[FloatArray | None] = [None] * len(scores) if with_se else self.dilution or [None] * len(scores)
-        parts = zip(scores, precision, gains, strict=True)
-        residuals = [Residuals(Z, sparse.csr_array(Theta), gain) for Z, Theta, gain in parts]
+        dilution = None if with_se else self.dilution
+        parts = zip(scores, precision, dilution or [None] * len(scores), strict=True)
+        residuals = [Residuals(Z, sparse.csr_array(Theta), factor) for Z, Theta, factor in parts]
         rho = [part.all_pairs() for part in residuals]
         for matrix in rho:
             np.fill_diagonal(matrix, 0.0)

@@ -44,7 +44,7 @@ class NetworkBootstrap(ReprMixin):
         Partial correlations of m pairs, of the data, then of the resamples: edges of some class, and the common pairs.
     edge : array (m, K)
         Whether the pair is an edge of the class in the data, at the false discovery rate `fdr`.
-    found : array (m, K)
+    detection_rate : array (m, K)
         Fraction of the resamples in which it is an edge again: same sign, and a p-value (with the standard errors of
         the data) that is a discovery at the threshold of the data.
     common : array (m,)

@@ -41,7 +41,7 @@ def check_combination(
     """Refuse combinations without valid standard errors, before any computation; messages name one that works.
 
     `permutations`: for `network_test`, where `groups` are the subjects of pairs.
-    """  # fmt: skip
+    """
     check_choice("association", association, ASSOCIATIONS)
     check_choice("missing", missing, MISSING)
     named = argument("association", association)

@@ -22,8 +22,8 @@ from jointglasso.inference.standard_errors import (
     Residuals,
     all_factors,
     at_least_of_its_variables,
+    clipped,
     factors,
-    inside,
     mean_of_factors,
     moderated,
     resampled_factors,
@@ -49,7 +49,7 @@ def pairs_beyond(
     rho = np.column_stack(map_on_threads(lambda part: part.pairs(support // p, support % p), residuals))
     rho = np.concatenate([table.weighted[off_support] * (threshold / threshold.min()), rho])
     keys = np.append(keys[off_support], support)
-    z = np.arctanh(inside(rho))
+    z = np.arctanh(clipped(rho))
     upper_bound = (z**2 * (data.sizes - 3.0)).sum(axis=1)
     selected = np.flatnonzero(upper_bound >= smallest_deviate(limit) ** 2)
     selected = selected[np.argsort(keys[selected])]

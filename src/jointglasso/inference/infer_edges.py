@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,13 @@ from scipy import stats
 from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_choice, check_positive, known_arguments
 from jointglasso.data.kinds import LATENT
-from jointglasso.engine import solve
+from jointglasso.engine import SolveOptions, solve
 from jointglasso.errors import argument, warn_caller
 from jointglasso.inference.data import COPIES, InferenceData, check_combination, read_inference_data
 from jointglasso.inference.estimates import Estimates, choose_limit, estimate, mean_factor
 from jointglasso.inference.result import Inference
 from jointglasso.inference.standard_errors import LARGEST_RHO, Residuals
-from jointglasso.inference.support import Support, find_support, refitted
+from jointglasso.inference.support import Support, find_support, refitted, support_options
 
 #: Excess kurtosis above which a note warns about Pearson's correlations; that of Student's t with 5 degrees is 6.
 HEAVY = 5.0
@@ -136,7 +137,7 @@ def infer(
             "tables hold all pairs; leave it out.",
             "keep",
         )
-    return infer_from(data, se, support, penalty_multiplier, weights, limit, options)
+    return infer_from(data, se, support, penalty_multiplier, weights, limit, support_options(data.n_variables, options))
 
 
 def infer_from(
@@ -146,14 +147,14 @@ def infer_from(
     penalty_multiplier: float | None = None,
     weights: Any = None,
     limit: Any = "all",
-    options: dict[str, Any] | None = None,
+    options: SolveOptions | None = None,
 ) -> Inference:
     """`infer` with data that are read; `limit` is its `keep`."""
     if data.n_variables < 2:
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     if support is None:
         c = None if penalty_multiplier is None else check_positive("penalty_multiplier", penalty_multiplier)
-        support_fit = _find_support(data, c, weights, options or {})
+        support_fit = _find_support(data, c, weights, options)
     else:
         support_fit = refitted(data.source, support)
     residuals = _residuals(data, support_fit)
@@ -180,28 +181,24 @@ def infer_from(
 
 
 def _find_support(
-    data: InferenceData, penalty_multiplier: float | None, weights: Any, options: dict[str, Any]
+    data: InferenceData, penalty_multiplier: float | None, weights: Any, options: SolveOptions | None
 ) -> Support:
     """Support step; with subjects it is repeated with the effective sample sizes of the dependent samples."""
-    first_fit = find_support(
-        data.source, data.effective_sample_size, penalty_multiplier=penalty_multiplier, weights=weights, options=options
-    )
+    fit = partial(find_support, data.source, penalty_multiplier=penalty_multiplier, weights=weights, options=options)
+    first_fit = fit(data.effective_sample_size)
     if data.subjects is None or data.bootstrap_deviations is not None:
         return first_fit
     inflation = [
         mean_factor(part, subjects) for part, subjects in zip(_residuals(data, first_fit), data.subjects, strict=True)
     ]
-    effective_sizes = data.effective_sample_size / np.maximum(1.0, inflation)
-    return find_support(
-        data.source, effective_sizes, penalty_multiplier=penalty_multiplier, weights=weights, options=options
-    )
+    return fit(data.effective_sample_size / np.maximum(1.0, inflation))
 
 
 def _residuals(data: InferenceData, support: Support) -> list[Residuals]:
     if data.dilution is None:
         return [Residuals(Z, Theta) for Z, Theta in zip(data.scores, support.precision, strict=True)]
     parts = zip(data.scores, support.precision, data.dilution, strict=True)
-    return [Residuals(Z, Theta, gain, COPIES) for Z, Theta, gain in parts]
+    return [Residuals(Z, Theta, dilution, COPIES) for Z, Theta, dilution in parts]
 
 
 def _check_keep(keep: Any) -> Any:

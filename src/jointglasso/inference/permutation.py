@@ -246,7 +246,7 @@ def _pooled_errors(data: InferenceData, multiplier: float, weights: Any) -> Floa
     Bootstrap standard errors in every permutation would take 60 times as long.
     """
     sizes = data.effective_sample_size
-    fit = find_support(data.source, sizes, penalty_multiplier=multiplier, weights=weights, options={})
+    fit = find_support(data.source, sizes, penalty_multiplier=multiplier, weights=weights)
     residuals = [Residuals(Z, Theta) for Z, Theta in zip(data.scores, fit.precision, strict=True)]
     error = estimate(data, residuals, "moderated", None).error
     factor = (error**2 * (data.sizes - 3.0)).mean(axis=1, keepdims=True)

@@ -36,7 +36,7 @@ class Residuals:
         Centred samples with ``S = scores' scores / n``.
     Theta : sparse matrix (p, p)
         Maximum likelihood estimate on the support.
-    gain : array (p, p), optional
+    dilution : array (p, p), optional
         Factor of the correction from Theta to T for each pair, 1 by default; above 1 where values are missing.
     copies : int, default 1
         Rows of `scores` for each sample.
@@ -90,7 +90,7 @@ class Residuals:
         shift = (1.0 + step) * self.theta / np.sqrt(self.diagonal[self.rows] * self.diagonal[self.columns])
         rho[self.rows, self.columns] -= shift
         rho[self.columns, self.rows] -= shift
-        return inside(rho)
+        return clipped(rho)
 
     def pairs(self, rows: IntArray, columns: IntArray) -> FloatArray:
         """Partial correlations from T of the pairs (rows, columns)."""
@@ -104,14 +104,14 @@ class Residuals:
             out[first : first + step] = (
                 (dilution * product - (1.0 + dilution) * self.theta_of(i, j)) * scale[i] * scale[j]
             )
-        return inside(out)
+        return clipped(out)
 
     def theta_of(self, rows: IntArray, columns: IntArray) -> FloatArray:
         """Off-diagonal entries of Theta at (rows, columns)."""
         return values_at(self.Theta, np.minimum(rows, columns), np.maximum(rows, columns))
 
 
-def inside(rho: FloatArray) -> FloatArray:
+def clipped(rho: FloatArray) -> FloatArray:
     """Clip estimates to (-1, 1) in place; T is not constrained to it."""
     limit = 1.0 - 1e-12
     return np.clip(rho, -limit, limit, out=rho)

@@ -11,8 +11,8 @@ p = 500, and the coverage of strong edges falls to 0.92 instead of 0.95.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def find_support(
     *,
     penalty_multiplier: float | None,
     weights: Any,
-    options: dict[str, Any],
+    options: SolveOptions | None = None,
 ) -> Support:
     """Support step and refit; `penalty_multiplier` is the factor c, `sizes` (K,) the effective sample sizes.
 
@@ -75,8 +75,7 @@ def find_support(
     p = source.n_variables
     lambda1, lambda2 = penalty_of(p, sizes, 1.0 if penalty_multiplier is None else penalty_multiplier)
     w = class_weights(source, sizes, weights)
-    tol = TOLERANCE if p <= LARGEST else TOLERANCE_OF_MANY
-    settings = SolveOptions.of({"weights": w, "penalize_diagonal": False, "tol": tol, **options})
+    settings = replace(options or support_options(p, {}), weights=w)
     notes = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -99,6 +98,12 @@ def find_support(
     if not solution.status:
         notes.append(f"The support step stopped early: {solution.status.reason}")
     return refitted(source, solution, notes)
+
+
+def support_options(n_variables: int, options: Mapping[str, Any]) -> SolveOptions:
+    """Options of the solve of the support step; those of the user take precedence."""
+    tol = TOLERANCE if n_variables <= LARGEST else TOLERANCE_OF_MANY
+    return SolveOptions.of({"penalize_diagonal": False, "tol": tol, **options})
 
 
 def penalty_of(n_variables: int, sizes: FloatArray, penalty_multiplier: float) -> tuple[float, float]:

@@ -41,7 +41,7 @@ class SelectionResult:
         Solves that stopped before their tolerance, and solves in all, folds and subsamples included.
     limit : float or None
         Threshold of the instability for StARS.
-    settled : bool or None
+    finished : bool or None
         Whether the search ended because the neighbours of the chosen point have about as many edges; None for a given
         grid.
     left_out : str

@@ -23,10 +23,10 @@ class EdgeClusters:
         Pairs i < j of variables that are an edge in some class, sorted.
     neighbours : int array (T, 2)
         Edges k < l of the class graph.
-    same : bool array (m, T)
+    equal : bool array (m, T)
         Whether the entry of the pair is equal in both classes, zero included.
     proved : bool array (m, T)
-        Whether the value of `same` is certified for the exact solution.
+        Whether the value of `equal` is certified for the exact solution.
     n_classes : int
         Number of classes K.
     compared : bool array (m, T), optional
