@@ -73,7 +73,8 @@ def _subprocess(call: str) -> Iterator[None]:
 def _problems() -> list[Callable[[], object]]:
     """Small problems that together use every kernel."""
     from jointglasso.data import SampleCovariance
-    from jointglasso.engine.execute import SOLVERS, solve
+    from jointglasso.engine.execute import solve
+    from jointglasso.engine.options import SOLVERS
     from jointglasso.engine.screening import SCREENING
     from jointglasso.problem import make_problem
     from jointglasso.screening import RULES, screen

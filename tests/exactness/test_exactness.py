@@ -10,7 +10,7 @@ from scipy import sparse
 
 import jointglasso as jgl
 from bank import BANK, CLOSED_FORM, Problem, from_entries, from_samples
-from jointglasso.engine.execute import SOLVERS
+from jointglasso.engine.options import SOLVERS
 from jointglasso.engine.screening import SCREENING
 from jointglasso.problem import make_problem
 from oracles import accurate_optimum, clarabel_optimum, dense, kkt_residual, objective, support_partition

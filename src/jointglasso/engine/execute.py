@@ -18,9 +18,8 @@ from jointglasso.engine.certify import certify
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.equalities import edge_clusters_of
 from jointglasso.engine.latent import check_latent, with_latent, with_rank
-from jointglasso.engine.methods import SOLVERS as SOLVERS, suited_method
 from jointglasso.engine.nonzeros import sparse_matrices
-from jointglasso.engine.options import SolveOptions
+from jointglasso.engine.options import SolveOptions, suited_method
 from jointglasso.engine.planning import check_memory, out_of_memory
 from jointglasso.engine.progress import Clock
 from jointglasso.engine.reweighting import reweight

@@ -1,13 +1,17 @@
-"""Options of a solve as one object, which `solve`, `solve_path`, selection, inference and estimators forward."""
+"""Options of a solve as one object, which `solve`, `solve_path`, selection, inference and estimators forward.
+
+Also the solvers by name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from jointglasso._wording import nearest
 from jointglasso.data.checks import (
+    InputError,
     InputTypeError,
     check_callback,
     check_choice,
@@ -17,13 +21,39 @@ from jointglasso.data.checks import (
     check_switch,
 )
 from jointglasso.engine.executors import check_executor
-from jointglasso.engine.methods import choose_method
 from jointglasso.engine.progress import Control
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import SCREENING
+from jointglasso.penalties import PairPenalty
 from jointglasso.problem import ProblemOptions
 from jointglasso.solution import Callback, Solution
-from jointglasso.solvers import GroupSolver
+from jointglasso.solvers import ADMM, Auto, GroupSolver, Newton, ProximalGradient
+
+SOLVERS: dict[str, Callable[[], GroupSolver]] = {
+    "auto": Auto,
+    "newton": Newton,
+    "proximal_gradient": ProximalGradient,
+    "admm": ADMM,
+}
+
+
+def choose_method(solver: str | GroupSolver) -> GroupSolver:
+    """The solver with a given name; solver objects are returned unchanged."""
+    if isinstance(solver, str):
+        return SOLVERS[check_choice("solver", solver, SOLVERS)]()
+    if not hasattr(solver, "solve") or isinstance(solver, type):
+        check_choice("solver", solver, SOLVERS)
+    return solver
+
+
+def suited_method(method: GroupSolver, penalty: PairPenalty) -> GroupSolver:
+    """The method, if the penalty supports what it requires; otherwise an error that lists suitable methods."""
+    if getattr(method, "requires", frozenset()) <= penalty.supports:
+        return method
+    suited = [f'"{name}"' for name, make in SOLVERS.items() if make().requires <= penalty.supports]
+    alternatives = f"{', '.join(suited[:-1])} or {suited[-1]}"
+    penalty_name = penalty.parameters()["penalty"]
+    raise InputError(f'solver="{method.name}" does not go with penalty="{penalty_name}": use {alternatives}.', "solver")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from jointglasso.engine.memory import (
     strong_per_group,
     work_memory,
 )
-from jointglasso.engine.methods import choose_method
+from jointglasso.engine.options import choose_method
 from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import SCREENING, Screen
 from jointglasso.engine.solve_big_task import may_be_big

@@ -11,7 +11,7 @@ from jointglasso._wording import count
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.inference.result import SE_WORDS
 from jointglasso.networks import JointNetworks
-from jointglasso.report.wording import Card
+from jointglasso.report.cards import Card
 
 #: Maximum number of rows of a table.
 MAX_ROWS = 200

@@ -15,9 +15,7 @@ from jointglasso.networks.communities import VariableGroups, node_groups
 from jointglasso.networks.edge_list import EdgeList, lookup
 from jointglasso.networks.joint import check_edge_matrices
 from jointglasso.networks.layout import common_layout
-from jointglasso.report.inference_cards import RATE, bootstrap_cards, inference_cards, pair_tests, significance_facts
-from jointglasso.report.substructure_card import substructure_card
-from jointglasso.report.wording import (
+from jointglasso.report.cards import (
     Card,
     certificate_facts,
     edge_cluster_facts,
@@ -26,8 +24,10 @@ from jointglasso.report.wording import (
     parameter_facts,
     selection_facts,
     steps_facts,
+    substructure_card,
     verdict,
 )
+from jointglasso.report.inference_cards import RATE, bootstrap_cards, inference_cards, pair_tests, significance_facts
 from jointglasso.selection import EdgeStability
 from jointglasso.solution import Solution
 

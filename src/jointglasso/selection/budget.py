@@ -15,7 +15,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import check_weights
 from jointglasso.engine import SolveOptions
-from jointglasso.engine.methods import choose_method
+from jointglasso.engine.options import choose_method
 from jointglasso.engine.planning import plan_problem
 from jointglasso.screening.curve import drawn_covariances, reachable_floor
 from jointglasso.screening.pairs import known_pairs

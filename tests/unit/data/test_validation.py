@@ -16,7 +16,7 @@ from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.data.source import is_semidefinite, semidefinite
-from jointglasso.engine.execute import SOLVERS
+from jointglasso.engine.options import SOLVERS
 from jointglasso.engine.screening import SCREENING
 from jointglasso.penalties import PENALTIES
 from jointglasso.screening import RULES

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import jointglasso as jgl
 import jointglasso.problem
-from jointglasso.engine.execute import SOLVERS
+from jointglasso.engine.options import SOLVERS
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ import jointglasso as jgl
 from jointglasso import config
 from jointglasso._memory import MemoryShareExceeded, memory_share
 from jointglasso.engine.executors import TaskBatch, run_tasks
-from jointglasso.engine.methods import choose_method
+from jointglasso.engine.options import choose_method
 from jointglasso.engine.progress import Control
 from jointglasso.engine.runner import GroupRunner, RunnerOptions
 from jointglasso.engine.screening import Screen

@@ -16,8 +16,8 @@ from scipy import sparse
 
 import jointglasso as jgl
 from jointglasso.networks import JointNetworks
+from jointglasso.report.cards import substructure_card
 from jointglasso.report.payload import make_payload
-from jointglasso.report.substructure_card import substructure_card
 from jointglasso.report.write import embed_json, fill_page
 from reports import (
     HOSTILE_NAMES,
