@@ -223,12 +223,16 @@ MUTANTS = (
     Mutant(
         "cut covariances without the weights of their classes",
         RECHECK,
-        "cut[index, k] = -problem.weights[k] * problem",
-        "cut[index, k] = -problem",
+        "screened_out[index, k] = -problem.weights[k] * problem",
+        "screened_out[index, k] = -problem",
         EXACT,
     ),
     Mutant(
-        "cut covariances do not count", RECHECK, "cut[index, k] = -problem", "cut[index, k] = -0.0 * problem", EXACT
+        "cut covariances do not count",
+        RECHECK,
+        "screened_out[index, k] = -problem",
+        "screened_out[index, k] = -0.0 * problem",
+        EXACT,
     ),
     Mutant("pairs that wait are left out", RECHECK, "return self.deferred\n", "return self.deferred[:0]\n", EXACT),
     Mutant(
@@ -520,8 +524,8 @@ FURTHER = (
     Mutant(
         "cut entries are proved though uncertified",
         CERTIFY,
-        "edges_absent=absent + cut - n_uncertified",
-        "edges_absent=absent + cut",
+        "edges_absent=absent + n_screened_out - n_uncertified",
+        "edges_absent=absent + n_screened_out",
         BOUNDS,
     ),
     Mutant(

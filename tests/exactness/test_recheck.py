@@ -13,7 +13,7 @@ import jointglasso as jgl
 from jointglasso.blocks import build_system
 from jointglasso.data import as_source
 from jointglasso.duality import DualityGap, theta_radius
-from jointglasso.engine.certify import _with_leaks
+from jointglasso.engine.certify import _with_infeasibility
 from jointglasso.engine.nonzeros import flat_from_precisions
 from jointglasso.engine.recheck import DualInfeasibility, KKTViolations, ScreeningCheck
 from jointglasso.screening.groups import class_blocks
@@ -183,7 +183,7 @@ def test_leaks_between_blocks_are_in_the_gap(seed):
         optimal_variance=lambda k: np.ones(4), source=SimpleNamespace(n_classes=1), weights=np.array([weight])
     )
     infeasible = DualInfeasibility(np.zeros(2, int), np.zeros(2, int), i, j, value)
-    (bound,) = _with_leaks(problem, [SimpleNamespace(nonzeros=there)], [gaps], [infeasible])
+    (bound,) = _with_infeasibility(problem, [SimpleNamespace(nonzeros=there)], [gaps], [infeasible])
     assert gaps.sum() < gap(slice(0, 4)) <= bound.sum()
 
 

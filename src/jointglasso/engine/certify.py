@@ -40,8 +40,8 @@ def certify(
         n_uncertified += screen.n_unverified()
     inside = sum(o.n_entries for o in outcomes)
     present, absent = sum(o.n_present for o in outcomes), sum(o.n_absent for o in outcomes)
-    cut = _n_possible_edges(problem) - inside
-    n_uncertified = min(n_uncertified, cut)  # some may be counted twice
+    n_screened_out = _n_possible_edges(problem) - inside
+    n_uncertified = min(n_uncertified, n_screened_out)  # some may be counted twice
     group_gaps = np.zeros(runner.blocks.n_groups)
     for outcome in outcomes:
         # The objective may be too small by its rounding error, and the dual value too large by as much.
@@ -56,7 +56,7 @@ def certify(
         unit=problem.unit,
         edge_gap=min((o.edge_gap for o in outcomes), default=np.inf),
         edges_present=present,
-        edges_absent=absent + cut - n_uncertified,
+        edges_absent=absent + n_screened_out - n_uncertified,
         edges_undetermined=inside - present - absent + n_uncertified,
     )
     return outcomes, certificate
@@ -86,10 +86,10 @@ def _bound_full_problem(problem: JointProblem, runner: GroupRunner, outcomes: li
     gaps: list[FloatArray] = []
     infeasible: list[DualInfeasibility] = []
     for blocks in runner.rebuild(outcomes):
-        bounds, infeasibility = blocks.with_cuts()
+        bounds, infeasibility = blocks.full_bounds
         gaps.append(bounds.gap)
         infeasible.append(infeasibility)
-    gaps = _with_leaks(problem, outcomes, gaps, infeasible)
+    gaps = _with_infeasibility(problem, outcomes, gaps, infeasible)
     total = math.fsum(float(gap.sum()) for gap in gaps)
     # Blocks that do not all fit into memory are built again.
     return [
@@ -118,7 +118,7 @@ def _bound_on_safe_partition(problem: JointProblem, outcomes: list[TaskResult], 
     return [replace(o, gap=np.full(len(o.gap), bounds.total_gap / n_groups)) for o in outcomes]
 
 
-def _with_leaks(
+def _with_infeasibility(
     problem: JointProblem, outcomes: list[TaskResult], gaps: list[FloatArray], infeasible: list[DualInfeasibility]
 ) -> list[FloatArray]:
     """Gaps of the groups, increased by the dual infeasibility between the blocks of each class.

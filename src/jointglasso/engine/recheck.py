@@ -49,13 +49,13 @@ class PairRows:
     """Class of each entry."""
     class_mask: BoolArray
     theta: FloatArray
-    cut: FloatArray
+    screened_out: FloatArray
     """Minus the weighted covariance at screened-out entries, NaN in classes without the pair, else zero."""
     factor: FloatArray
 
-    def with_entries(self, values: FloatArray, cut: FloatArray | None = None) -> FloatArray:
-        """Values of the entries as rows (m, K); screened-out entries have `cut`, or zero."""
-        rows = np.zeros_like(self.theta) if cut is None else cut.copy()
+    def with_entries(self, values: FloatArray, screened_out: FloatArray | None = None) -> FloatArray:
+        """Values of the entries as rows (m, K); screened-out entries have those of `screened_out`, or zero."""
+        rows = np.zeros_like(self.theta) if screened_out is None else screened_out.copy()
         rows[self.row, self.cls] = values
         return rows
 
@@ -87,7 +87,7 @@ class ScreeningCheck:
         """Pairs that violate the optimality conditions, and the classes that must be merged."""
         if not len(rows.i):
             return rows.i, rows.j, rows.class_mask
-        u = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.cut)
+        u = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.screened_out)
         wanted = self.problem.penalty.kkt_violated(rows.theta, u, rows.factor) & ~rows.class_mask
         failed = wanted.any(axis=1)
         return rows.i[failed], rows.j[failed], wanted[failed]
@@ -104,7 +104,7 @@ class ScreeningCheck:
         u, u_radius = subgradient_within(system, bounds.dual, bounds.gap, self.problem.penalty, rows.entries)
         certified = self.problem.penalty.screening_certified(
             rows.theta,
-            rows.with_entries(u, rows.cut),
+            rows.with_entries(u, rows.screened_out),
             rows.with_entries(u_radius),
             rows.with_entries(theta_radius(system, theta, bounds.gap, rows.entries)),
             rows.class_mask,
@@ -118,7 +118,7 @@ class ScreeningCheck:
         A feasible dual point is zero at screened-out entries.
         """
         rows, penalty = self._rows(theta, bounds), self.problem.penalty
-        wanted = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.cut)
+        wanted = rows.with_entries(self._subgradient(bounds.inverse, rows.entries), rows.screened_out)
         m, n_classes = rows.theta.shape
         flat, entries = penalty.as_entries(wanted, rows.factor)
         u = penalty.nearest_subgradient(rows.theta.ravel(), flat, entries).reshape(m, n_classes)
@@ -176,7 +176,7 @@ class ScreeningCheck:
         row, cls = np.repeat(of_pair, np.diff(start)), system.block_class[system.entry_block[entries]]
         inside = np.zeros((len(first), system.n_classes), dtype=bool)
         inside[row, cls] = True
-        values, cut = np.zeros(inside.shape), np.zeros(inside.shape)
+        values, screened_out = np.zeros(inside.shape), np.zeros(inside.shape)
         values[row, cls] = theta[system.upper[entries]]
         i, j = self._variables(pairs[first])
         coupled = problem.penalty.coupling
@@ -184,10 +184,10 @@ class ScreeningCheck:
         for k in range(system.n_classes):
             index = np.flatnonzero(concerned[:, k])
             if len(index):
-                cut[index, k] = -problem.weights[k] * problem.source.entries(k, i[index], j[index])
+                screened_out[index, k] = -problem.weights[k] * problem.source.entries(k, i[index], j[index])
         factor = system.pair_factor[pairs[first]] if len(system.pair_factor) else UNIFORM
-        cut = problem.penalty.mask_missing(cut, i, j)
-        return PairRows(i, j, entries, row, cls, inside, values, cut, factor)
+        screened_out = problem.penalty.mask_missing(screened_out, i, j)
+        return PairRows(i, j, entries, row, cls, inside, values, screened_out, factor)
 
     def _group(self, entries: IntArray) -> IntArray:
         return self.system.block_group[self.system.entry_block[entries]]

@@ -46,12 +46,9 @@ class CachedBlocks:
     """Check of the entries that dynamic screening removed; None for static screening."""
     point = None
 
-    def with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
-        """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
-        return self._with_cuts
-
     @cached_property
-    def _with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
+    def full_bounds(self) -> tuple[DualityGap, DualInfeasibility]:
+        """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
         system, theta, bounds, problem = self.system, self.theta, self.bounds, self.problem
         if self.screening_check is None:
             return bounds, NO_INFEASIBILITY
@@ -71,7 +68,7 @@ class CachedBlocks:
     def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
         """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""
         system, theta, penalty = self.system, self.theta, self.problem.penalty
-        dual, radii = self.with_cuts()[0].dual, np.full_like(gap, radius)
+        dual, radii = self.full_bounds[0].dual, np.full_like(gap, radius)
         edges = certified_edges(system, theta, dual, radii, penalty, screening_proved=False)
         entries = np.flatnonzero(system.gather(theta))
         proved = np.concatenate([edges.present[entries], np.zeros(len(system.members), dtype=bool)])
@@ -152,7 +149,8 @@ class UnstoredBlocks:
         violated, unproved = self.screening_check.kkt_check(self.theta, self.bounds)
         return violated, not len(unproved) and self.dual.others_proved(float(self.bounds.gap[0]))
 
-    def with_cuts(self) -> tuple[DualityGap, DualInfeasibility]:
+    @cached_property
+    def full_bounds(self) -> tuple[DualityGap, DualInfeasibility]:
         """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
         if self.screening_check is None:
             return self.bounds, NO_INFEASIBILITY
