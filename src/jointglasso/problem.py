@@ -42,6 +42,7 @@ import numpy as np
 from scipy import sparse
 
 from jointglasso._cached_property import cached_property
+from jointglasso._sparse import logdet
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_switch, check_weights, require_bounded
@@ -117,15 +118,16 @@ class JointProblem:
             if absent is not None:  # variables missing in the class do not contribute
                 measured = np.flatnonzero(~absent[k])
                 Theta = sparse.coo_array(sparse.csr_array(Theta)[measured][:, measured])
-            logdet = _sparse_logdet(sparse.csr_array(Theta))
-            if logdet is None:
+            try:
+                log_determinant = logdet(Theta)
+            except np.linalg.LinAlgError:
                 return np.inf
             total += self.diagonal_penalty * float(np.abs(Theta.diagonal()).sum())
             diagonals[slice(None) if absent is None else measured, k] = Theta.diagonal()
             if absent is not None:
                 Theta = sparse.coo_array((Theta.data, (measured[Theta.row], measured[Theta.col])), shape=matrix.shape)
             trace = float(self.source.entries(k, Theta.row, Theta.col) @ Theta.data)
-            total += self.weights[k] * (trace - logdet)
+            total += self.weights[k] * (trace - log_determinant)
             upper = sparse.triu(Theta, 1).tocoo()
             key = upper.row.astype(np.int64) * self.source.n_variables + upper.col
             off_diagonal.append((key, upper.data))
@@ -203,17 +205,3 @@ class ProblemOptions:
 def make_problem(S: Any, lambda1: Any, lambda2: Any, **options: Any) -> JointProblem:
     """Problem of the covariances, penalties and fields of `ProblemOptions`."""
     return ProblemOptions(**options).problem(S, lambda1, lambda2)
-
-
-def _sparse_logdet(Theta: Any) -> float | None:
-    """Log-determinant by a Cholesky factor of each connected component; None if not positive definite."""
-    _, label = sparse.csgraph.connected_components(Theta, directed=False)
-    order = np.argsort(label, kind="stable")
-    total = 0.0
-    for members in np.split(order, np.flatnonzero(np.diff(label[order])) + 1):
-        block = Theta[members][:, members].toarray()
-        try:
-            total += 2.0 * float(np.log(np.diagonal(np.linalg.cholesky(block))).sum())
-        except np.linalg.LinAlgError:
-            return None
-    return total

@@ -425,7 +425,7 @@ def test_objective_is_infinite_outside_the_cone():
 
 def test_objective_keeps_the_pairs_apart_when_p_squared_exceeds_32_bits(monkeypatch):
     p = 70_000  # 61356 * p + 67296 = 0 * p + 20000 modulo 2**32
-    monkeypatch.setattr("jointglasso.problem._sparse_logdet", lambda Theta: 0.0)
+    monkeypatch.setattr("jointglasso.problem.logdet", lambda Theta: 0.0)
     problem = make_problem(_IdentitySource(p), 0.0, 1.0, penalize_diagonal=False)
     rows, columns = np.array([0, 61356], dtype=np.int32), np.array([20000, 67296], dtype=np.int32)
     upper = sparse.coo_array((np.array([0.3, 0.4]), (rows, columns)), shape=(p, p))

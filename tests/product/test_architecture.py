@@ -26,7 +26,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: Packages and modules from low to high; one may import what stands on a lower line, or beside it without a cycle.
 LAYERS = [
     ("_typing", "_cached_property", "_version", "errors", "config"),
-    ("_threads", "_lapack", "_files", "_memory", "_optional", "_display", "_wording"),
+    ("_threads", "_lapack", "_sparse", "_files", "_memory", "_optional", "_display", "_wording"),
     ("kernels",),
     ("backends",),
     ("data",),
@@ -55,13 +55,14 @@ ONLY = {
     "config": (),
     "_threads": ("_typing", "config"),
     "_lapack": ("_typing",),
+    "_sparse": ("_typing",),
     "_files": (),
     "_memory": (),
     "_optional": (),
     "_display": (),
     "_wording": (),
     "backends": ("_typing", "_optional"),
-    "problem": ("_typing", "_cached_property", "errors", "kernels", "penalties", "data"),
+    "problem": ("_typing", "_sparse", "_cached_property", "errors", "kernels", "penalties", "data"),
     "solution": (
         *("_typing", "_cached_property", "errors", "_version", "_files", "_memory", "_display", "_wording", "data"),
         "screening.partition",

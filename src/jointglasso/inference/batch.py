@@ -205,7 +205,8 @@ class Estimator:
     def _estimate(self, scores: list[FloatArray], precision: list[FloatArray], with_se: bool) -> tuple[Any, ...]:
         upper = np.triu_indices(scores[0].shape[1], 1)
         dilution = None if with_se else self.dilution
-        parts = zip(scores, precision, dilution or [None] * len(scores), strict=True)
+        factors_of_missing: Sequence[FloatArray | None] = dilution or [None] * len(scores)
+        parts = zip(scores, precision, factors_of_missing, strict=True)
         residuals = [Residuals(Z, sparse.csr_array(Theta), factor) for Z, Theta, factor in parts]
         rho = [part.all_pairs() for part in residuals]
         for matrix in rho:

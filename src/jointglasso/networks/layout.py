@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components, dijkstra
+from scipy.sparse.csgraph import dijkstra
 from scipy.spatial import cKDTree
 
+from jointglasso._sparse import components_of
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.networks.edge_list import partial_correlation_matrix
 
@@ -43,12 +44,8 @@ def common_layout(precision: Sequence[Any], strength: float = 0.0) -> FloatArray
     springs = union_weights(precision)
     if strength > 0:
         springs = _shaping(springs, precision, strength)
-    _, component = connected_components(springs, directed=False)
-    order = np.argsort(component, kind="stable")
-    members = np.split(order, np.flatnonzero(np.diff(component[order])) + 1)
-    members.sort(key=lambda nodes: (-len(nodes), nodes[0]))
-    connected = [nodes for nodes in members if len(nodes) > 1]
-    isolated = np.array([nodes[0] for nodes in members if len(nodes) == 1], dtype=np.int64)
+    connected = sorted(components_of(springs), key=lambda nodes: (-len(nodes), nodes[0]))
+    isolated = np.setdiff1d(np.arange(springs.shape[0]), np.concatenate([*connected, []]))
     pieces = [_layout_component(springs[nodes][:, nodes]) for nodes in connected]
     return _pack(springs.shape[0], connected, pieces, isolated)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.sparse.csgraph import connected_components
 
 from jointglasso._optional import require
+from jointglasso._sparse import components_of
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
 from jointglasso.data.checks import InputError
@@ -87,9 +87,7 @@ def explained_variance(Theta: Any) -> FloatArray:
     """
     diagonal = Theta.diagonal()
     explained = np.zeros(len(diagonal))
-    n_components, labels = connected_components(Theta, directed=False)
-    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=n_components))[:-1])
-    for component in (rows for rows in members if len(rows) > 1):
+    for component in components_of(Theta):
         require_dense("Predictability", len(component))
         block = Theta[component][:, component].toarray()
         try:

@@ -14,13 +14,14 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 
+from jointglasso._sparse import diagonal_blocks
 from jointglasso._threads import blas_threads_for, map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_positive
 from jointglasso.errors import argument, warn_caller
 from jointglasso.selection.face_fit import Block, coupled_blocks, fit_face, given_block
-from jointglasso.selection.likelihood import deviances, diagonal_blocks
+from jointglasso.selection.likelihood import deviances
 from jointglasso.selection.support_fit import Fit, Limits, best_multiple, fit_support
 from jointglasso.solution import EdgeClusters, Refit, RefitFailure, RefitWarning, Solution
 

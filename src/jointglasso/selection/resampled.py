@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from jointglasso._sparse import logdet
 from jointglasso._typing import FloatArray
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError
@@ -24,7 +25,7 @@ from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 from jointglasso.selection.evaluation import Evaluation, Evaluator, Solved, solve_point
 from jointglasso.selection.grids import LambdaGrid
-from jointglasso.selection.likelihood import held_out_loss, logdet
+from jointglasso.selection.likelihood import held_out_loss
 from jointglasso.selection.low_rank_fit import measured_precision
 from jointglasso.selection.relaxed import default_relaxation, refit
 from jointglasso.selection.resampling import EdgeCounter, Part, SelectionData, Sizes, complement, draw, stratified_folds
