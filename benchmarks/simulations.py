@@ -21,6 +21,8 @@ test of partial correlations (inverse of S, Fisher's z), where p < n.
 `latent`: latent variables of a known number: the number that `select(latent="auto")` finds, and the edges that it,
 `latent_rank` with the true number, and `select` without latent variables find.
 `strength`: one class is cut into parts of unlike size; variables whose strengths are said to differ are false.
+`predictability`: R^2 of each variable, its intervals, and differences between classes of equal and unlike networks;
+beside it R^2 of the network that `select` chose, from the same samples.
 `real`: one class of real data is halved at random; a difference that is found is false.
 `held_out`: log-likelihood of tumours that had no part in the choice of the network.
 `scale`: processor seconds of `infer` on 20,000 variables against those of the screening scan of its support step.
@@ -43,6 +45,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 import jointglasso as jgl
@@ -483,7 +486,6 @@ ARRAYS = {
 
 def real_classes(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
     """A large class of each set of real data, a few dozen variables of it."""
-    import pandas as pd
 
     cells = pd.read_csv(folder / "sachs2005_14conditions.csv.gz")
     for name in ("cd3cd28", "pma", "cd3cd28_u0126"):
@@ -738,6 +740,59 @@ def strength_table(repetitions: int, seed: int, work: Work) -> None:
         print_row(f"{graph} p{p} n{n // 3}/{n - n // 3}", str(len(shares)), *cells)
 
 
+#: Designs of `predictability`, and the fraction of the edges that every class has moved.
+PREDICTED = [
+    (Design("scale-free", 30, (150, 300)), 0.0),
+    (Design("band", 20, (100, 100)), 0.0),
+    (Design("hub", 40, (100, 400)), 0.0),
+    (Design("noise", 30, (100, 200)), 0.0),
+    (Design("scale-free", 20, (150, 300), student), 0.0),
+    (Design("scale-free", 30, (200, 200)), 0.2),
+    (Design("random", 30, (250, 250, 250)), 0.2),
+]
+
+
+def explained(Theta: np.ndarray) -> np.ndarray:
+    return 1.0 - 1.0 / (np.diag(Theta) * np.diag(np.linalg.inv(Theta)))
+
+
+def predicted_variables(job: tuple[tuple[Design, float], int, int]) -> np.ndarray:
+    """Error of R^2 of the chosen network, and of `predictability`; coverage; level, FDR and power of differences."""
+    (design, moved), seed, number = job
+    rng = np.random.default_rng([seed, number, design.p, *design.sizes])
+    truth = truths(design.graph, design.p, len(design.sizes), rng, moved, equal_values=True)
+    samples = {
+        f"c{k}": design.sampler(Theta, n, rng) for k, (Theta, n) in enumerate(zip(truth, design.sizes, strict=True))
+    }
+    true = pd.DataFrame({f"c{k}": explained(Theta) for k, Theta in enumerate(truth)})
+    found = jgl.predictability(samples)
+    networks = jgl.JointNetworks.from_solution(jgl.select(samples).solution)
+    table, differences = found.variables(), found.differences()
+    place = {name: i for i, name in enumerate(found.variable_names)}
+    of_table = true.to_numpy()[table["variable"].map(place), table["class"].str[1:].astype(int)]
+    rows = differences["variable"].map(place)
+    one, two = (true.to_numpy()[rows, differences[word].str[1:].astype(int)] for word in ("class1", "class2"))
+    equal, discovered = np.abs(one - two) < 1e-9, differences["q_value"] <= 0.1
+    return np.array(
+        [
+            (networks.predictability().to_numpy() - true.to_numpy()).mean(),
+            (table["predictability"] - of_table).mean(),
+            ((table["low"] <= of_table + 1e-9) & (of_table <= table["high"])).mean(),
+            (differences["p_value"][equal] <= 0.05).mean() if equal.any() else np.nan,
+            (discovered & equal).sum() / max(1, discovered.sum()),
+            discovered[~equal].mean() if not equal.all() else np.nan,
+        ]
+    )
+
+
+def predictability_table(repetitions: int, seed: int, work: Work) -> None:
+    """R^2 of each variable given all others."""
+    print_header("design", "bias of the chosen network", "bias", "covered", "level .05", "FDR .1", "power")
+    for design, moved in PREDICTED:
+        rows = np.array(work(predicted_variables, [((design, moved), seed, n) for n in range(repetitions)]))
+        print_row(f"{design}{'' if moved else ', equal'}", *(mean_and_error(column) for column in rows.T))
+
+
 def scale_table(seed: int) -> None:
     """Inference on modules of variables in noise, beside one scan of the same covariances, in turns."""
     from genome_scale import module_samples
@@ -912,6 +967,7 @@ def main() -> None:
         "changes": lambda o, work: changes_table(o.repetitions, o.seed, work),
         "latent": lambda o, work: latent_table(-(-o.repetitions // few), o.seed, work),
         "strength": lambda o, work: strength_table(o.repetitions, o.seed, work),
+        "predictability": lambda o, work: predictability_table(o.repetitions, o.seed, work),
         "real": lambda o, work: real_table(o.repetitions, o.seed, work, o.data),
         "held_out": lambda o, work: held_out_table(-(-o.repetitions // 40), o.seed, work),
         "scale": lambda o, work: scale_table(o.seed),

@@ -50,7 +50,12 @@ centrality = networks.centrality(groups=disorder)
 centrality[centrality["class"] == "placebo_late"].nlargest(3, "bridge_strength").round(2)
 
 # %%
-networks.predictability().round(2)
+predicted = jgl.predictability(tables, covariates=ages)
+predicted.variables().head(3).round(2)
+
+# %%
+# The link between sleep and mood explained a part of both, and no longer does under the drug:
+predicted.differences(fdr=0.1)[["class1", "class2", "variable", "difference", "q_value"]].round(3)
 
 # %%
 # How many patients could be dropped with the order of the symptoms by strength kept (the CS coefficient)?
@@ -59,4 +64,5 @@ jgl.centrality_stability(tables, covariates=ages, random_state=0).cs()
 # %%
 # A figure
 # --------
-figure = jgl.plots.plot_networks(networks, groups=disorder, layout="circle")
+# Rings show the share of each symptom that the others explain.
+figure = jgl.plots.plot_networks(networks, groups=disorder, layout="circle", rings=predicted.table)

@@ -20,8 +20,8 @@ _NAMES = {
     "engine": "NotEnoughMemory Plan plan solve solve_path",
     "estimators": "GraphicalLasso GraphicalLassoCV GraphicalLassoIC JointGraphicalLasso JointGraphicalLassoCV "
     "TimeVaryingGraphicalLasso",
-    "inference": "CentralityStability Inference InferenceWarning NetworkBootstrap NetworkTest bootstrap_network "
-    "centrality_stability infer network_test",
+    "inference": "CentralityStability Inference InferenceWarning NetworkBootstrap NetworkTest Predictability "
+    "bootstrap_network centrality_stability infer network_test predictability",
     "networks": "JointNetworks",
     "penalties": "PairWeights",
     "problem": "JointProblem",
@@ -76,10 +76,12 @@ if TYPE_CHECKING:
         InferenceWarning as InferenceWarning,
         NetworkBootstrap as NetworkBootstrap,
         NetworkTest as NetworkTest,
+        Predictability as Predictability,
         bootstrap_network as bootstrap_network,
         centrality_stability as centrality_stability,
         infer as infer,
         network_test as network_test,
+        predictability as predictability,
     )
     from jointglasso.networks import JointNetworks as JointNetworks
     from jointglasso.penalties import PairWeights as PairWeights

@@ -1,13 +1,14 @@
 """Inference: intervals, tests and false discovery rates for the edges of every class and for their differences.
 
-`support` estimates the support, `desparsified` removes the bias of the selection, `standard_errors` estimates the
+`support` estimates the support, `estimates` removes the bias of the selection, `standard_errors` estimates the
 variances, `tests` has the tests of edges and of differences with their q-values, and `result` the tables.
-`permutation`, `bootstrap` and `case_dropping` repeat the estimation on resamples through `batch`; `data` reads the
-samples and has the combinations of options that are valid.
+`explained_variance` has the predictability of variables. `permutation`, `bootstrap` and `case_dropping` repeat the
+estimation on resamples through `batch`; `data` reads the samples and has the combinations of options that are valid.
 """
 
 from jointglasso.inference.bootstrap import NetworkBootstrap, bootstrap_network
 from jointglasso.inference.case_dropping import CentralityStability, centrality_stability
+from jointglasso.inference.explained_variance import Predictability, predictability
 from jointglasso.inference.infer_edges import InferenceWarning, infer
 from jointglasso.inference.permutation import NetworkTest, network_test
 from jointglasso.inference.result import Inference
@@ -18,8 +19,10 @@ __all__ = [
     "InferenceWarning",
     "NetworkBootstrap",
     "NetworkTest",
+    "Predictability",
     "bootstrap_network",
     "centrality_stability",
     "infer",
     "network_test",
+    "predictability",
 ]

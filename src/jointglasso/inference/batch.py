@@ -188,9 +188,9 @@ class Estimator:
     def estimate_batch(self, draws: Sequence[list[FloatArray]], with_se: bool) -> list[tuple[Any, ...]]:
         """Estimates z (P, K) of each draw, alone or as `summaries` passes them on `with_se`."""
         problems = [[_standardised(X) for X in samples] for samples in draws]
-        return [self._estimate(*fitted, with_se) for fitted in zip(problems, self._fit(problems), strict=True)]
+        return [self._estimate(*fitted, with_se) for fitted in zip(problems, self.fit(problems), strict=True)]
 
-    def _fit(self, problems: Sequence[list[FloatArray]]) -> list[list[FloatArray]]:
+    def fit(self, problems: Sequence[list[FloatArray]]) -> list[list[FloatArray]]:
         """Maximum likelihood estimates on the supports; by the general solver where the sweeps do not converge."""
         S = np.array([[Z.T @ Z / len(Z) for Z in scores] for scores in problems])
         penalty = GroupPenalty(*penalty_of(S.shape[-1], self.sizes, self.penalty_multiplier))

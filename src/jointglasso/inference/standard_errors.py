@@ -165,7 +165,7 @@ def factors(
 ) -> FloatArray:
     """Factor g (m,) of the pairs (rows, columns), from the influence of every sample."""
     out = np.empty(len(rows))
-    variance = _variance_function(subjects)
+    variance = variance_by_unit(subjects)
     for piece, values in _influences(residuals, rows, columns, rho):
         out[piece] = variance(values)
     if residuals.dilution is not None:
@@ -232,7 +232,7 @@ def moderated(g: FloatArray, mean: float) -> FloatArray:
     return np.maximum(max(1.0, mean), 0.5 * (g + mean))
 
 
-def _variance_function(subjects: IntArray | None) -> Callable[[FloatArray], FloatArray]:
+def variance_by_unit(subjects: IntArray | None) -> Callable[[FloatArray], FloatArray]:
     """Variance of the influences (m, n): of single samples, or of the sums over the samples of each subject."""
     if subjects is None:
         return lambda values: np.asarray(values.var(axis=1))

@@ -18,7 +18,7 @@ from jointglasso.networks.edge_list import READABLE
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots import canvas
 from jointglasso.plots.node_labels import Scene, place_labels
-from jointglasso.plots.strokes import draw_edges, draw_legend, node_colours
+from jointglasso.plots.strokes import draw_edges, draw_legend, draw_rings, node_colours
 
 #: Maximum number of variables that are all labelled; of more, the hubs.
 ALL_NAMED = 45
@@ -40,6 +40,7 @@ def plot_networks(
     colour: str = "sign",
     layout: str = "spring",
     positions: Any = None,
+    rings: Any = None,
     path: canvas.SavePath = None,
 ) -> Figure:
     """Draw the network of each class, all with one layout.
@@ -71,6 +72,9 @@ def plot_networks(
         Force-directed layout, or all variables on a circle, group by group.
     positions : array (n_variables, 2), optional
         Positions of all variables of `networks`, instead of a computed layout.
+    rings : data frame, optional
+        Shares from 0 to 1, with variables in rows and classes in columns, drawn as arcs around the variables, clockwise
+        from the top: ``networks.predictability()``, or ``jgl.predictability(X, y).table``.
     {saved}
 
     Examples
@@ -91,20 +95,22 @@ def plot_networks(
     places = _places(part, shown, positions, networks.n_variables, layout, grouping)
     figure, panels = _panels(part.n_classes, two_lines=grouping is not None)
     _set_limits(panels, places)
-    radii = _radii(part, _points_per_unit(panels[0]))
+    unit = _points_per_unit(panels[0])
+    radii = _radii(part, unit)
     colours = node_colours(grouping, part.n_variables)
     for k, ax in enumerate(panels):
         draw_edges(ax, part, k, places, colour)
         present = np.ones(part.n_variables, dtype=bool) if part.absent is None else ~part.absent[k]
         joined = part.degree_table[present, k] > 0
         _draw_nodes(ax, places[present], radii[present, k], joined, colours[present])
+        if rings is not None:
+            draw_rings(ax, places, (radii[:, k] + 2.0) / unit, _shares(rings, part)[:, k])
         ax.set_title(_title(part, networks, k), fontsize=10, color=canvas.INK)
     chosen, must = _chosen_labels(labels, part, networks, shown)
+    taken = radii.max(axis=1) + (0.0 if rings is None else 3.0)
     size = 7.5 if len(chosen) <= 30 else 6.0
     lines = np.stack([places[part.edge_list.first], places[part.edge_list.second]], axis=1)
-    place_labels(
-        panels, Scene(places, radii.max(axis=1), lines, part.variable_names, part.degree_table > 0), chosen, size, must
-    )
+    place_labels(panels, Scene(places, taken, lines, part.variable_names, part.degree_table > 0), chosen, size, must)
     draw_legend(figure, part, colour, grouping)
     return canvas.finish(figure, path)
 
@@ -222,6 +228,21 @@ def _radii(part: JointNetworks, unit: float) -> FloatArray:
     largest = float(np.clip(min(75.0 * density_scale, 0.22 * unit), 2.6, 7.0))
     smallest = float(np.clip(28.0 * density_scale, 0.7, 0.46 * largest))
     return np.sqrt(smallest**2 + (largest**2 - smallest**2) * degree / max(1, degree.max()))
+
+
+def _shares(rings: Any, part: JointNetworks) -> FloatArray:
+    """Shares (p, K) of a data frame with the variables and classes of `part`."""
+    try:
+        shares = rings.loc[list(part.variable_names), list(part.class_names)].to_numpy(dtype=np.float64)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        shares = np.full(1, np.inf)
+    if ((shares < 0) | (shares > 1)).any():
+        raise InputError(
+            "rings must be a data frame of numbers from 0 to 1, with the names of the variables as its index and those "
+            "of the classes as its columns, such as networks.predictability().",
+            "rings",
+        )
+    return shares
 
 
 def _draw_nodes(ax: Any, places: FloatArray, radii: FloatArray, joined: Any, colours: Any) -> None:

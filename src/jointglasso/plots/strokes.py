@@ -91,6 +91,17 @@ def draw_edges(ax: Any, part: JointNetworks, k: int, places: FloatArray, colour:
             )
 
 
+def draw_rings(ax: Any, places: FloatArray, radius: FloatArray, share: FloatArray) -> None:
+    """Draw a pale circle around each place, and a share of it dark, clockwise from the top; nothing where it is NaN."""
+    angle = np.linspace(0.0, 2.0 * np.pi, 60)
+    for part, colour, order in ((np.ones_like(share), canvas.PALE, 3.1), (share, canvas.INK, 3.2)):
+        turn = np.multiply.outer(part, angle)
+        arcs = places[:, None] + radius[:, None, None] * np.stack([np.sin(turn), np.cos(turn)], axis=-1)
+        ax.add_collection(
+            LineCollection(list(arcs[np.isfinite(share)]), colors=colour, linewidths=1.6, zorder=order), autolim=False
+        )
+
+
 def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: VariableGroups | None) -> None:
     """Legend of colours and dashes, and below it of the groups of variables."""
     edges = part.edge_list

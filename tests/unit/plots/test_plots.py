@@ -200,6 +200,20 @@ def test_given_positions_are_used(small):
         jgl.plots.plot_networks(small, positions=places[:3])
 
 
+def test_rings_are_dark_for_the_share_of_their_variable(small):
+    shares = pd.DataFrame(0.25, index=small.variable_names, columns=small.class_names)
+    shares.loc["G3", "class 1"] = np.nan
+    figure = jgl.plots.plot_networks(small, rings=shares, isolated=True)
+    lines = line_groups(figure.axes[1])
+    assert lines["#BBBBBB", False] == lines["#333333", False] == 19
+    rings = [c for c in figure.axes[0].collections if isinstance(c, LineCollection)][-1]
+    first, *_, last = rings.get_segments()[0]
+    assert last[0] > first[0] and last[1] < first[1]  # from the top to the right
+    for wrong in (5 * shares, shares.iloc[:3], "predictability"):
+        with pytest.raises(jgl.InputError, match="rings must be a data frame"):
+            jgl.plots.plot_networks(small, rings=wrong)
+
+
 def test_odd_names_are_shown_as_they_are(tmp_path):
     networks = jgl.JointNetworks([np.array([[2, 1], [1, 2.0]])] * 2, ["_x $1$", "a_b^c"], ["$\\frac", "__init__"])
     for draw in (jgl.plots.plot_networks, jgl.plots.plot_degrees, jgl.plots.plot_adjacency):

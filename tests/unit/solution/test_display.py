@@ -31,6 +31,7 @@ def results(data):
         "NetworkTest": jgl.network_test(X, y, n_permutations=19, random_state=0),
         "NetworkBootstrap": jgl.bootstrap_network(X, y, n_resamples=20, random_state=0),
         "CentralityStability": jgl.centrality_stability(X, y, n_resamples=4, random_state=0),
+        "Predictability": jgl.predictability(X, y),
         "EdgeStability": jgl.edge_stability(X, y, n_subsamples=4, random_state=0, **penalties),
         "ComponentCurve": jgl.component_curve(source, 0.3),
         "Plan": jgl.plan(source, 0.2, 0.05),
@@ -46,7 +47,7 @@ def results(data):
 WORDS = {
     "Solution": "objective", "JointNetworks": "only here", "SelectionResult": "Chosen", "Inference": "q_value",
     "NetworkTest": "p_familywise", "NetworkBootstrap": "found", "CentralityStability": "expected influence",
-    "EdgeStability": "mean edges",
+    "EdgeStability": "mean edges", "Predictability": "the others explain",
     "ComponentCurve": "largest", "Plan": "independent",
     "Certificate": "optimum", "Partition": "isolated", "LambdaGrid": "similarity",
     "Refit": "residual", "LowRank": "latent variables",
