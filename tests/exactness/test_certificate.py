@@ -15,8 +15,8 @@ import jointglasso as jgl
 from bank import BANK, Problem, from_samples
 from jointglasso.blocks import build_system
 from jointglasso.duality import DualityGap, bound_groups, certified_edges, gap_of_squares, gap_radii
-from jointglasso.engine.execute import SOLVERS
 from jointglasso.engine.nonzeros import flat_from_precisions
+from jointglasso.engine.options import SOLVERS
 from jointglasso.engine.screening import SCREENING
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import ANY_CLASS, UNIFORM, make_penalty

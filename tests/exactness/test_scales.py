@@ -9,7 +9,7 @@ import pytest
 
 import jointglasso as jgl
 from bank import from_samples
-from jointglasso.engine.execute import SOLVERS
+from jointglasso.engine.options import SOLVERS
 from jointglasso.engine.recession import is_unbounded
 
 S = from_samples(2, 6, 30, seed=4, common=1.0)

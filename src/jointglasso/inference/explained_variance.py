@@ -158,7 +158,10 @@ def predictability(
     >>> X[:, 1] += X[:, 0]
     >>> jgl.predictability(X).variables().round(2)
       class variable  predictability   low  high
-    0   all       x1            0.53  0.41  0.62
+    0   all       x0            0.52  0.41  0.60
+    1   all       x1            0.51  0.40  0.60
+    2   all       x2            0.00  0.00  0.01
+    3   all       x3            0.00  0.00  0.01
     """
     check_choice("association", association, ("nonparanormal", "pearson"))
     check_choice("missing", missing, ("refuse", "complete"))
