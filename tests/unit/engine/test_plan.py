@@ -240,13 +240,16 @@ def test_a_lockstep_method_needs_everything_at_once():
 
 
 def test_a_million_jobs_take_no_longer_than_two():
-    source = correlated()
-    began = time.perf_counter()
-    jgl.solve(source, 0.5, 0.1, n_jobs=10**6)
-    jgl.edge_stability(
-        {"a": np.random.default_rng(0).normal(size=(20, 5))}, lambda1=0.3, lambda2=0, n_subsamples=4, n_jobs=10**6
-    )
-    assert time.perf_counter() - began < 5.0
+    source, samples = correlated(), {"a": np.random.default_rng(0).normal(size=(20, 5))}
+
+    def seconds(n_jobs):
+        began = time.process_time()
+        jgl.solve(source, 0.5, 0.1, n_jobs=n_jobs)
+        jgl.edge_stability(samples, lambda1=0.3, lambda2=0, n_subsamples=4, n_jobs=n_jobs)
+        return time.process_time() - began
+
+    assert seconds(2) < 60.0  # compiles on a new machine
+    assert seconds(10**6) < 5.0
 
 
 def test_work_items_hold_every_group_once():

@@ -242,9 +242,9 @@ def test_a_big_table_takes_seconds(tmp_path):
     header = "sample,kind," + ",".join(f"g{j}" for j in range(10_000))
     path = tmp_path / "big.csv"
     path.write_text(f"{header}\n{body}\n")
-    began = time.perf_counter()
+    began = time.process_time()
     table = jgl.io.read_table(path, label="kind")
-    assert time.perf_counter() - began < 20  # a second as a rule; machines that run tests are busy
+    assert time.process_time() - began < 10  # a second as a rule
     np.testing.assert_array_equal(table.X, values)
 
 

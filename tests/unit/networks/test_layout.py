@@ -120,9 +120,9 @@ def test_layout_sees_all_classes():
 
 def test_big_layout_is_quick_and_legible():
     solution = big_solution()
-    begin = time.perf_counter()
+    begin = time.process_time()
     place = common_layout(solution.precision)
-    assert time.perf_counter() - begin < 15.0
+    assert time.process_time() - begin < 15.0
     assert np.isfinite(place).all()
     edges = sparse.coo_array(sparse.triu(solution.precision[0], k=1))
     along = np.linalg.norm(place[edges.row] - place[edges.col], axis=1)
