@@ -36,9 +36,9 @@ def sweep_by_prange(lambda1, lambda2, batch_bounds, column_order, workspaces, sw
     """
     c, pair = workspaces
     c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12 = c
-    p0, p1, p2, p3, p4, p5 = pair
-    s0, s1, s2, s3, s4, s5, s6, s7, s8 = sweep.stack
-    W, precision, old = sweep.ascent
+    p0, p1, p2, p3, p4, p5, p6 = pair
+    s0, s1, s2, s3, s4, s5, s6, s7, s8, s9 = sweep.blocks
+    W, tau, old = sweep.state
     o0, o1, o2 = old
     u0, u1, u2, u3, u4, u5, u6 = sweep.updates
     tolerance, sums = sweep.tolerance, sweep.sums
@@ -49,16 +49,16 @@ def sweep_by_prange(lambda1, lambda2, batch_bounds, column_order, workspaces, sw
     for n in range(batch_bounds.shape[0] - 1):
         begin, end = batch_bounds[n], batch_bounds[n + 1]
         m = end - begin
-        _locate(sweep.stack, Batch(begin, end, lo, hi))
+        _locate(sweep.blocks, Batch(begin, end, lo, hi))
         for task in numba.prange(m):
             h = numba.get_thread_id()
-            work = PairWorkspace(p0[h], p1[h], p2[h], p3[h], PenaltyWorkspace(p4[h], p5[h]))
+            work = PairWorkspace(p0[h], p1[h], p2[h], p3[h], p4[h], PenaltyWorkspace(p5[h], p6[h]))
             column = Column(
                 c0[h], c1[h], c2[h], c3[h], c4[h], c5[h], c6[h], c7[h], c8[h], c9[h], c10[h], c11[h], c12[h], work
             )
-            blocks = PermutedBlocks(s0, s1, s2, s3, s4, s5, s6, s7, s8)
+            blocks = PermutedBlocks(s0, s1, s2, s3, s4, s5, s6, s7, s8, s9)
             state, updates = (
-                DualState(W, precision, SparseColumns(o0, o1, o2)),
+                DualState(W, tau, SparseColumns(o0, o1, o2)),
                 ColumnUpdates(u0, u1, u2, u3, u4, u5, u6),
             )
             update_column(
@@ -67,16 +67,16 @@ def sweep_by_prange(lambda1, lambda2, batch_bounds, column_order, workspaces, sw
             )  # fmt: skip
         for task in numba.prange(_N_MIRROR_TASKS):
             first, last = task * n_members // _N_MIRROR_TASKS, (task + 1) * n_members // _N_MIRROR_TASKS
-            _mirror(first, last, PermutedBlocks(s0, s1, s2, s3, s4, s5, s6, s7, s8), Batch(begin, end, lo, hi), W)
+            _mirror(first, last, PermutedBlocks(s0, s1, s2, s3, s4, s5, s6, s7, s8, s9), Batch(begin, end, lo, hi), W)
         for task in numba.prange(m):
             h = numba.get_thread_id()
-            work = PairWorkspace(p0[h], p1[h], p2[h], p3[h], PenaltyWorkspace(p4[h], p5[h]))
+            work = PairWorkspace(p0[h], p1[h], p2[h], p3[h], p4[h], PenaltyWorkspace(p5[h], p6[h]))
             column = Column(
                 c0[h], c1[h], c2[h], c3[h], c4[h], c5[h], c6[h], c7[h], c8[h], c9[h], c10[h], c11[h], c12[h], work
             )
-            blocks = PermutedBlocks(s0, s1, s2, s3, s4, s5, s6, s7, s8)
+            blocks = PermutedBlocks(s0, s1, s2, s3, s4, s5, s6, s7, s8, s9)
             state, updates = (
-                DualState(W, precision, SparseColumns(o0, o1, o2)),
+                DualState(W, tau, SparseColumns(o0, o1, o2)),
                 ColumnUpdates(u0, u1, u2, u3, u4, u5, u6),
             )
             _couple(
@@ -109,13 +109,13 @@ def begin(p: int, n_threads: int) -> ColumnAscent:
 def by_prange(ascent: ColumnAscent, n_threads: int) -> tuple[float, float]:
     """The same sweep with `prange`, its preparation in Python not included."""
     ascent._arrange_batches()
-    roughest, precision = config.COLUMN_PRECISION
-    tolerance = min(roughest, precision * ascent.change) * ascent.penalty.scale
+    max_tolerance, factor = config.COLUMN_TOLERANCE
+    tolerance = min(max_tolerance, factor * ascent.change) * ascent.penalty.scale
     n_blocks, sums = len(ascent.blocks.size), np.zeros(3)
     updates = ColumnUpdates.allocate(ascent.blocks.n_classes, ascent.n_variables, ascent._max_batch)
-    sweep = Sweep(ascent.stack, ascent.ascent, tolerance, updates, sums)
+    sweep = Sweep(ascent.permuted_blocks, ascent.state, tolerance, updates, sums)
     m = np.diff(ascent.batch_bounds)
-    schedule = np.lexsort((-np.diff(ascent.ascent.columns.start), np.repeat(np.arange(len(m)), m)))
+    schedule = np.lexsort((-np.diff(ascent.state.columns.start), np.repeat(np.arange(len(m)), m)))
     schedule -= np.repeat(ascent.batch_bounds[:-1], m)
     columns = [ascent._column(number) for number in range(n_threads)]
     arrays = tuple(np.stack(parts) for parts in zip(*(column[:-1] for column in columns), strict=True))

@@ -77,7 +77,7 @@ ADMM_WORK = 1200.0
 
 #: Tolerance of a column subproblem, relative to the penalties: upper bound, and factor of the change of the last sweep.
 #: With tolerances ten times as large, three times as many sweeps are needed.
-COLUMN_PRECISION = (1e-2, 0.1)
+COLUMN_TOLERANCE = (1e-2, 0.1)
 
 #: Smallest and largest number of columns of a batch.
 BATCH_FEWEST, BATCH_MOST = 32, 256

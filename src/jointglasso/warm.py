@@ -163,12 +163,12 @@ def _longest() -> list[Callable[[], None]]:
 def _compile_small_sweeps(pair: object) -> None:
     from jointglasso.kernels.jit import compile_for
     from jointglasso.kernels.pair_types import Blocks
-    from jointglasso.kernels.small_columns import GroupIndex, Scratch, SweepLimits, ascend_small_groups
+    from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, SweepWorkspace, ascend_small_groups
 
     x, n, which = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
     groups, blocks = GroupIndex(n, n, n, n, 0, 0), Blocks(n, n, n, x, x, x)
-    limits, scratch = SweepLimits(x, 0, 0.0, 0.0, 0.0, 0.0, 0.0), Scratch.allocate(groups, blocks, 0)
-    compile_for(ascend_small_groups, pair, groups, blocks, limits, x, x, which, scratch)
+    limits, workspace = SweepLimits(x, 0, 0.0, 0.0, 0.0, 0.0, 0.0), SweepWorkspace.allocate(groups, blocks, 0)
+    compile_for(ascend_small_groups, pair, groups, blocks, limits, x, x, which, workspace)
 
 
 def _compile_big_sweeps(pair: object) -> None:

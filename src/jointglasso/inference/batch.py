@@ -250,7 +250,7 @@ def sweep_resamples(S: FloatArray, weights: FloatArray, penalty: GroupPenalty) -
     The resamples S (B, K, p, p) are groups of one system: no screening, no certificate, one call of the sweeps.
     """
     from jointglasso.kernels.pair_types import Blocks
-    from jointglasso.kernels.small_columns import GroupIndex, Scratch, SweepLimits, ascend_small_groups
+    from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, SweepWorkspace, ascend_small_groups
 
     n_problems, n_classes, p, _ = S.shape
     block = np.arange(n_problems * n_classes + 1)
@@ -259,14 +259,14 @@ def sweep_resamples(S: FloatArray, weights: FloatArray, penalty: GroupPenalty) -
     blocks = Blocks(block * p * p, size, block * p, np.tile(weights, n_problems), S.ravel(), np.empty(0))
     limits = SweepLimits(
         np.full(n_problems, _GAP * p), _MAX_SWEEPS, penalty.scale, penalty.box_radius(n_classes), 0.0,
-        *config.COLUMN_PRECISION,
+        *config.COLUMN_TOLERANCE,
     )  # fmt: skip
     theta = np.zeros_like(S)
     diagonal = np.einsum("...ii->...i", theta)
     diagonal[:] = start = (1.0 - 1e-3) / np.einsum("...ii->...i", S)  # kept where a group fails, and no solution
     flat, selected = theta.reshape(-1), np.ones(n_problems, dtype=bool)
-    scratch = Scratch.allocate(groups, blocks, penalty.workspace_size(n_classes))
-    sweeps = ascend_small_groups(penalty.pair, groups, blocks, limits, flat, np.empty(0), selected, scratch)
+    workspace = SweepWorkspace.allocate(groups, blocks, penalty.workspace_size(n_classes))
+    sweeps = ascend_small_groups(penalty.pair, groups, blocks, limits, flat, np.empty(0), selected, workspace)
     failed = (sweeps >= _MAX_SWEEPS) | (diagonal == start).any(axis=(1, 2))
     return [None if failed[n] else theta[n] for n in range(n_problems)]
 

@@ -96,7 +96,7 @@ def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, column: Column,
 
     The columns of the batch must have been mirrored into all other rows.
     """
-    blocks, updates, W = sweep.stack, sweep.updates, sweep.ascent.W
+    blocks, updates, W = sweep.blocks, sweep.updates, sweep.state.W
     n_classes = blocks.block_of.shape[0]
     zero, one = np.zeros(n_classes), np.ones(n_classes)
     updates.shifted[d] = False
@@ -129,7 +129,7 @@ def _couple_batch_pair(
 ) -> None:
     """Write the entries of W of a pair inside the batch, projected onto the dual ball, and note the shift."""
     i, j, (column, zero, one) = batch.begin + c, batch.begin + d, scratch
-    blocks, updates, W = sweep.stack, sweep.updates, sweep.ascent.W
+    blocks, updates, W = sweep.blocks, sweep.updates, sweep.state.W
     u, new, cls = column.pair.a, column.pair.new, column.pair.cls
     n_present = 0
     l1 = column.pair.l1
@@ -204,7 +204,7 @@ def _mirror_rows(first: int, last: int, blocks: PermutedBlocks, batch: Batch, W:
 @njit_internal
 def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColumns:
     """Restore definiteness, update the diagonal of Theta, sum up the changes; the columns with those of the batch."""
-    blocks, state, updates = sweep.stack, sweep.ascent, sweep.updates
+    blocks, state, updates = sweep.blocks, sweep.state, sweep.updates
     old = state.columns
     n = new.start[batch.begin]
     m = batch.end - batch.begin
@@ -226,7 +226,7 @@ def _finish_batch(batch: Batch, sweep: Sweep, new: SparseColumns) -> SparseColum
             for k in range(blocks.block_of.shape[0]):
                 block = blocks.block_of[k, j]
                 if block >= 0:
-                    state.precision[blocks.member_start[block] + blocks.slot_of[k, j]] = updates.tau[c, k]
+                    state.tau[blocks.member_start[block] + blocks.slot_of[k, j]] = updates.tau[c, k]
         else:
             count = old.start[j + 1] - old.start[j]
             append_column(old.other[old.start[j] : old.start[j + 1]], old.value[old.start[j] :], n, new)
@@ -269,7 +269,7 @@ def sweep_columns(
     Called once by every thread of a team: the leader posts the steps of each batch, the others execute tasks.
     `column_order` lists the columns of each batch, numbered within it, in the order of their execution.
     """
-    blocks, new = sweep.stack, sweep.ascent.columns
+    blocks, new = sweep.blocks, sweep.state.columns
     if not is_leader:
         while await_job(team):
             _run_tasks(penalty, column_order, column, sweep, team)
@@ -295,7 +295,7 @@ def sweep_columns(
 @njit_internal
 def _run_tasks(penalty: Penalty, column_order: IntArray, column: Column, sweep: Sweep, team: Team) -> None:
     """Execute tasks of the current step of a batch until none remains."""
-    n_members = sweep.stack.variable.shape[0]
+    n_members = sweep.blocks.variable.shape[0]
     while True:
         task = take(team)
         if task < 0:
@@ -305,7 +305,7 @@ def _run_tasks(penalty: Penalty, column_order: IntArray, column: Column, sweep: 
             update_column(penalty, True, column_order[batch.begin + task], batch, column, sweep)
         elif team.job[0] == _MIRROR:
             first, last = task * n_members // _N_MIRROR_TASKS, (task + 1) * n_members // _N_MIRROR_TASKS
-            _mirror_rows(first, last, sweep.stack, batch, sweep.ascent.W)
+            _mirror_rows(first, last, sweep.blocks, batch, sweep.state.W)
         else:
             _couple_batch_column(penalty, batch.end - batch.begin - 1 - task, batch, column, sweep)
         done(team)

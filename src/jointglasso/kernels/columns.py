@@ -94,8 +94,8 @@ class ColumnUpdates(NamedTuple):
 class Sweep(NamedTuple):
     """Problem, state and results of one sweep."""
 
-    stack: PermutedBlocks
-    ascent: DualState
+    blocks: PermutedBlocks
+    state: DualState
     tolerance: float
     """Change of w_12 within a column at which its coordinate descent stops."""
     updates: ColumnUpdates
@@ -116,7 +116,7 @@ def update_column(penalty: Penalty, faces: bool | None, c: int, batch: Batch, co
         _descend(penalty, faces, n, sweep.tolerance, column)
         _multiply(n, column, sweep)
         n_free = column.variable.shape[0] - n if joins + 1 < _MAX_JOINS else 0
-        n_joined = _kkt_violations(penalty, min(max(_MIN_JOIN, n), n_free), sweep.stack, column)
+        n_joined = _kkt_violations(penalty, min(max(_MIN_JOIN, n), n_free), sweep.blocks, column)
         if n_joined == 0:
             break
         n_before, n = n, n + n_joined
@@ -130,7 +130,7 @@ def update_column(penalty: Penalty, faces: bool | None, c: int, batch: Batch, co
 @njit_no_refcount
 def _load_column(j: int, batch: Batch, column: Column, sweep: Sweep) -> int:
     """Read the diagonal and the pairs of column j, and exclude the variables of the batch; the number of pairs."""
-    blocks, state, diagonal, place = sweep.stack, sweep.ascent, column.diagonal, column.place
+    blocks, state, diagonal, place = sweep.blocks, sweep.state, column.diagonal, column.place
     for i in range(batch.begin, batch.end):
         column.is_active[i] = True
     for k in range(place.shape[1]):
@@ -140,7 +140,7 @@ def _load_column(j: int, batch: Batch, column: Column, sweep: Sweep) -> int:
             place[BASE, k] = blocks.offset[block] + slot_j * blocks.size[block]
             diagonal[WEIGHT, k], diagonal[SCALE, k] = blocks.weight[block], 1.0
             diagonal[VARIANCE, k] = state.W[place[BASE, k] + slot_j]
-            diagonal[TAU, k] = state.precision[blocks.member_start[block] + slot_j]
+            diagonal[TAU, k] = state.tau[blocks.member_start[block] + slot_j]
             for i in range(blocks.size[block]):
                 column.y[k, i] = 0.0
     first = state.columns.start[j]
@@ -156,7 +156,7 @@ def _load_column(j: int, batch: Batch, column: Column, sweep: Sweep) -> int:
 @njit_no_refcount
 def _load_pairs(penalty: Penalty, first: int, n: int, column: Column, sweep: Sweep) -> None:
     """Read rows, weights, covariances and the principal submatrix of W of the active pairs from `first` on."""
-    blocks, W, slot, gram, t = sweep.stack, sweep.ascent.W, column.slot, column.gram, column.t
+    blocks, W, slot, gram, t = sweep.blocks, sweep.state.W, column.slot, column.gram, column.t
     n_classes = slot.shape[0]
     for row in range(n_classes * first - 1, -1, -1):  # move the Gram matrices apart, from the last element on
         new = (row // first * n + row % first) * n
@@ -207,7 +207,7 @@ def _descend(penalty: Penalty, faces: bool | None, n: int, tolerance: float, col
 @njit_no_refcount(fastmath={"contract"})
 def _multiply(n: int, column: Column, sweep: Sweep) -> None:
     """Update ``y = W_11 t`` after a change of t from ``SCALE * SOLVED``."""
-    blocks, W, t, factor, start = sweep.stack, sweep.ascent.W, column.t, column.coefficient, column.start
+    blocks, W, t, factor, start = sweep.blocks, sweep.state.W, column.t, column.coefficient, column.start
     for k in range(column.place.shape[1]):
         block = column.place[BLOCK, k]
         if block < 0:
@@ -277,13 +277,13 @@ def _store_column(penalty: Penalty, c: int, n: int, batch: Batch, column: Column
 @njit_no_refcount
 def _write_row(c: int, batch: Batch, column: Column, sweep: Sweep) -> None:
     """Write ``w_12 = -W_11 t / tau`` into the row of W outside the batch, and sum up the changes."""
-    blocks, state, updates, diagonal = sweep.stack, sweep.ascent, sweep.updates, column.diagonal
+    blocks, state, updates, diagonal = sweep.blocks, sweep.state, sweep.updates, column.diagonal
     for e in range(3):
         updates.sums[c, e] = 0.0
     for k in range(diagonal.shape[1]):
         block = column.place[BLOCK, k]
         if block >= 0:
-            members = state.precision[blocks.member_start[block] : blocks.member_start[block + 1]]
+            members = state.tau[blocks.member_start[block] : blocks.member_start[block + 1]]
             row = state.W[column.place[BASE, k] : column.place[BASE, k] + blocks.size[block]]
             tau = updates.tau[c, k]
             for side in range(2):

@@ -142,10 +142,10 @@ class SparseColumns(NamedTuple):
 
 
 class DualState(NamedTuple):
-    """Dual state of the column sweeps over a group."""
+    """Iterates of the column sweeps over a group: W, and Theta column by column."""
 
     W: Any
     """W, flat, in single precision for a large group, else in double precision."""
-    precision: FloatArray
-    """Diagonal of Theta, in the order of the members."""
+    tau: FloatArray
+    """(M,): diagonal of Theta, in the order of the members."""
     columns: SparseColumns

@@ -51,19 +51,19 @@ class SweepLimits(NamedTuple):
     box_radius: float
     """Radius of the box inside the dual ball: a pair with all |u_k| below it is dual feasible."""
     diagonal_penalty: float
-    roughest: float
-    precision: float
-    """Tolerance of a column update over the penalty: `roughest` at most, and `precision` times the relative change
-    of W in the last sweep."""
+    max_tolerance: float
+    tolerance_factor: float
+    """Tolerance of a column update over `scale`: `tolerance_factor` times the relative change of W in the last sweep,
+    at most `max_tolerance`."""
 
 
-class Scratch(NamedTuple):
-    """Arrays of the sweeps over all groups, of which each thread has its own."""
+class SweepWorkspace(NamedTuple):
+    """Arrays of one thread for the sweeps over all groups."""
 
     W: FloatArray
-    """Flat."""
-    precision: FloatArray
-    """Diagonal of Theta, in the order of the members."""
+    """W of all blocks, flat."""
+    tau: FloatArray
+    """(M,): diagonal of Theta, in the order of the members."""
     local: IntArray
     position: IntArray
     """(U,) both: number of each variable within the group, and position of a pair among the columns."""
@@ -75,13 +75,13 @@ class Scratch(NamedTuple):
     sums: FloatArray
     """(3,): see `Sweep`."""
     columns: SparseColumns
-    spare: SparseColumns
+    next_columns: SparseColumns
     """Columns of Theta of a group, and those of the next sweep."""
     updates: ColumnUpdates
     column: Column
 
     @classmethod
-    def allocate(cls, groups: GroupIndex, blocks: Blocks, workspace_size: int) -> Scratch:
+    def allocate(cls, groups: GroupIndex, blocks: Blocks, workspace_size: int) -> SweepWorkspace:
         """Allocate the arrays of one thread; not compiled, as `Column.allocate`."""
         n_classes, n_variables, widest = groups.n_classes, groups.n_variables, int(blocks.size.max(initial=0))
         capacity = min(n_variables, n_classes * widest)
@@ -109,24 +109,26 @@ def ascend_small_groups(
     theta: FloatArray,
     inverse: FloatArray,
     selected: BoolArray,
-    scratch: Scratch,
+    workspace: SweepWorkspace,
 ) -> IntArray:
     """Sweep over the columns of the `selected` groups until the gap seems small; number of sweeps (G,). Updates theta.
 
     W starts from the `inverse` of theta if theta is near the solution, and from S if `inverse` is empty. A result that
     is not positive definite is discarded.
     """
-    W, precision, sums, columns, spare = scratch.W, scratch.precision, scratch.sums, scratch.columns, scratch.spare
+    W, tau, sums, columns, following = (
+        workspace.W, workspace.tau, workspace.sums, workspace.columns, workspace.next_columns,
+    )  # fmt: skip
     sweeps = np.zeros(selected.shape[0], np.int64)
     for group in range(selected.shape[0]):
         if not selected[group]:
             continue
         chosen = groups.blocks[groups.start[group] : groups.start[group + 1]]
-        located = _locate_variables(chosen, groups, blocks, scratch.local, scratch.column_of)
+        located = _locate_variables(chosen, groups, blocks, workspace.local, workspace.column_of)
         columns = with_capacity(_count_entries(chosen, blocks, theta), 0, columns)
-        _read_columns(located, theta, precision, scratch.position, columns)
+        _read_columns(located, theta, tau, workspace.position, columns)
         if inverse.shape[0] > 0:
-            _start_from_inverse(chosen, blocks, inverse, limits.diagonal_penalty, W, scratch.column.violation)
+            _start_from_inverse(chosen, blocks, inverse, limits.diagonal_penalty, W, workspace.column.violation)
         else:
             _start_from_covariance(chosen, blocks, limits.box_radius, limits.diagonal_penalty, W)
         max_weight = 0.0
@@ -135,19 +137,20 @@ def ascend_small_groups(
         change = 1.0
         while sweeps[group] < limits.max_sweeps and _NO_CHANGE < change < np.inf:
             sweeps[group] += 1
-            tolerance = limits.scale / max_weight * min(limits.roughest, limits.precision * change)
+            tolerance = limits.scale / max_weight * min(limits.max_tolerance, limits.tolerance_factor * change)
             sums[0] = sums[1] = sums[2] = 0.0
-            sweep = Sweep(located, DualState(W, precision, columns), tolerance, scratch.updates, sums)
+            sweep = Sweep(located, DualState(W, tau, columns), tolerance, workspace.updates, sums)
             j = 0
             while j < located.block_of.shape[1]:
-                j = _sweep(penalty, j, sweep, scratch, spare)
-                spare = with_capacity(spare.start[j] + scratch.updates.n_pairs[0], spare.start[j], spare)
-            columns, spare = spare, columns
+                j = _sweep(penalty, j, sweep, workspace, following)
+                n = following.start[j]
+                following = with_capacity(n + workspace.updates.n_pairs[0], n, following)
+            columns, following = following, columns
             change = sums[0] / sums[1] if sums[1] > 0.0 else 0.0
             if sums[2] <= _GAP_FACTOR * limits.gap[group]:
                 break
         if change < np.inf:
-            _symmetrise(chosen, located, DualState(W, precision, columns), theta)
+            _symmetrise(chosen, located, DualState(W, tau, columns), theta)
     return sweeps
 
 
@@ -240,9 +243,9 @@ def _count_entries(chosen: IntArray, blocks: Blocks, theta: FloatArray) -> int:
 
 @njit_no_refcount
 def _read_columns(
-    blocks: PermutedBlocks, theta: FloatArray, precision: FloatArray, position: IntArray, columns: SparseColumns
+    blocks: PermutedBlocks, theta: FloatArray, tau: FloatArray, position: IntArray, columns: SparseColumns
 ) -> None:
-    """Write the columns of theta off the diagonal, and the diagonal to `precision`; `position` is scratch."""
+    """Write the columns of theta off the diagonal, and the diagonal to `tau`; `position` is scratch."""
     n_classes, n_variables = blocks.block_of.shape
     for i in range(n_variables):
         position[i] = -1
@@ -254,7 +257,7 @@ def _read_columns(
             if block < 0:
                 continue
             first, row = blocks.member_start[block], blocks.offset[block] + blocks.slot_of[k, j] * blocks.size[block]
-            precision[first + blocks.slot_of[k, j]] = theta[row + blocks.slot_of[k, j]]
+            tau[first + blocks.slot_of[k, j]] = theta[row + blocks.slot_of[k, j]]
             for slot in range(blocks.size[block]):
                 i = blocks.variable[first + slot]
                 if theta[row + slot] != 0.0 and i != j:
@@ -269,24 +272,24 @@ def _read_columns(
 
 
 @njit_no_refcount
-def _sweep(penalty: Penalty, first: int, sweep: Sweep, scratch: Scratch, new: SparseColumns) -> int:
+def _sweep(penalty: Penalty, first: int, sweep: Sweep, workspace: SweepWorkspace, new: SparseColumns) -> int:
     """Update the columns from `first` on, until all are updated or the capacity of `new` is too small for the next one.
 
     Returns the number of updated columns; where W lost definiteness that of all, and the sum of changes is infinite.
     """
-    blocks, state, updates, sums = sweep.stack, sweep.ascent, sweep.updates, sweep.sums
+    blocks, state, updates, sums = sweep.blocks, sweep.state, sweep.updates, sweep.sums
     n_classes, n_variables = blocks.block_of.shape
-    batch = Batch(0, 0, scratch.lo, scratch.hi)
+    batch = Batch(0, 0, workspace.lo, workspace.hi)
     for j in range(first, n_variables):
         for k in range(n_classes):
             block = blocks.block_of[k, j]
             if block >= 0:
                 batch.lo[block], batch.hi[block] = blocks.slot_of[k, j], blocks.slot_of[k, j] + 1
         n = new.start[j]
-        if n + scratch.column.variable.shape[0] > new.other.shape[0]:
-            updates.n_pairs[0] = scratch.column.variable.shape[0]
+        if n + workspace.column.variable.shape[0] > new.other.shape[0]:
+            updates.n_pairs[0] = workspace.column.variable.shape[0]
             return j
-        update_column(penalty, None, 0, Batch(j, j + 1, batch.lo, batch.hi), scratch.column, sweep)
+        update_column(penalty, None, 0, Batch(j, j + 1, batch.lo, batch.hi), workspace.column, sweep)
         if updates.n_pairs[0] < 0:
             sums[0], sums[1], sums[2], new.start[n_variables] = np.inf, 1.0, np.inf, 0
             updates.n_pairs[0] = 0
@@ -296,7 +299,7 @@ def _sweep(penalty: Penalty, first: int, sweep: Sweep, scratch: Scratch, new: Sp
             block = blocks.block_of[k, j]
             if block >= 0:
                 b, slot_j = blocks.size[block], blocks.slot_of[k, j]
-                state.precision[blocks.member_start[block] + slot_j] = updates.tau[0, k]
+                state.tau[blocks.member_start[block] + slot_j] = updates.tau[0, k]
                 row, column = blocks.offset[block] + slot_j * b, blocks.offset[block] + slot_j
                 for i in range(b):
                     state.W[column + i * b] = state.W[row + i]
@@ -322,7 +325,7 @@ def _symmetrise(chosen: IntArray, blocks: PermutedBlocks, state: DualState, thet
             if block < 0:
                 continue
             b, slot_j = size[block], blocks.slot_of[k, j]
-            W[offset[block] + slot_j * (b + 1)] = state.precision[blocks.member_start[block] + slot_j]
+            W[offset[block] + slot_j * (b + 1)] = state.tau[blocks.member_start[block] + slot_j]
             for e in range(columns.start[j], columns.start[j + 1]):
                 if columns.value[e, k] != 0.0:
                     slot = blocks.slot_of[k, columns.other[e]]
@@ -334,7 +337,7 @@ def _symmetrise(chosen: IntArray, blocks: PermutedBlocks, state: DualState, thet
     for block in chosen:
         b = size[block]
         for i in range(b):
-            theta[offset[block] + i * (b + 1)] = state.precision[blocks.member_start[block] + i]
+            theta[offset[block] + i * (b + 1)] = state.tau[blocks.member_start[block] + i]
             for j in range(i):
                 value = W[offset[block] + i * b + j]
                 theta[offset[block] + i * b + j] = value

@@ -131,7 +131,7 @@ def _point(task: BigTask, ascent: ColumnAscent) -> DualPoint:
     """The current W with Theta computed from it."""
     return DualPoint(
         task.group, task.penalty, task.diagonal_penalty, ascent.order, ascent.permuted,
-        _theta(task.penalty, ascent), ascent.ascent.W, task.n_threads,
+        _theta(task.penalty, ascent), ascent.state.W, task.n_threads,
     )  # fmt: skip
 
 
@@ -227,16 +227,16 @@ def _theta(penalty: PairPenalty, ascent: ColumnAscent) -> GroupSupport:
     i, j, value = ascent.pairs()
     rank = np.empty_like(ascent.order)
     rank[ascent.order] = np.arange(len(rank))
-    block_of, slot_of = ascent.stack.block_of[:, rank], ascent.stack.slot_of[:, rank]
+    block_of, slot_of = ascent.permuted_blocks.block_of[:, rank], ascent.permuted_blocks.slot_of[:, rank]
     in_block = (block_of[:, i] == block_of[:, j]).T & (block_of[:, i] >= 0).T
     pair, k = np.nonzero(in_block)
     block, a, b = block_of[k, i[pair]], slot_of[k, i[pair]], slot_of[k, j[pair]]
     size, base, weight = ascent.blocks.size[block], ascent.blocks.offset[block], ascent.blocks.block_weight[block]
-    W, S = ascent.ascent.W, ascent.stack.S
+    W, S = ascent.state.W, ascent.permuted_blocks.S
     w_ii, w_jj, w_ij = (W[base + index].astype(float) for index in (a * (size + 1), b * (size + 1), a * size + b))
     curvature = weight * (w_ii * w_jj + w_ij * w_ij)
     linear = curvature * value[in_block] + weight * (w_ij - S[base + a * size + b])
     value = np.zeros_like(value)
     value[in_block] = penalty.update(curvature, linear, entries_in_classes(penalty, in_block))
     nonzero = (value != 0.0).any(axis=1)
-    return GroupSupport(i[nonzero], j[nonzero], value[nonzero], ascent.precision)
+    return GroupSupport(i[nonzero], j[nonzero], value[nonzero], ascent.theta_diagonal)

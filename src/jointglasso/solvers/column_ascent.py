@@ -70,8 +70,8 @@ class ColumnAscent:
     order: IntArray
     """(U,): variable (index within the group) at each position of the sweep order."""
     permuted: Permutation
-    stack: PermutedBlocks
-    ascent: DualState
+    permuted_blocks: PermutedBlocks
+    state: DualState
     batch_bounds: IntArray
     """Boundaries of the batches of the next sweep if the variables have just been coloured, else empty."""
     change: float = 1.0
@@ -124,10 +124,10 @@ class ColumnAscent:
         columns = as_columns(
             int(local.max()) + 1, np.concatenate([i, j]), np.concatenate([j, i]), np.concatenate([value, value])
         )
-        ascent = DualState(W, start[system.diagonal], columns)
+        state = DualState(W, start[system.diagonal], columns)
         blocks = system.compiled
         return cls.over(
-            system, task.penalty, local, ascent,
+            system, task.penalty, local, state,
             (blocks.S.astype(np.float32), blocks.factor.copy(), blocks.coupling.copy()),  # permuted in place
             (r, s),
             1.0 if inverse is None else WARM_CHANGE,
@@ -140,13 +140,13 @@ class ColumnAscent:
         blocks: ClassBlocksInStorage,
         penalty: PairPenalty,
         local: IntArray,
-        ascent: DualState,
+        state: DualState,
         covariances_and_weights: tuple[Any, ...],
         conflicts: tuple[IntArray, IntArray],
         change: float,
         n_threads: int,
     ) -> ColumnAscent:
-        """State from W, the diagonal of Theta and its columns (`ascent`), all in the order of the blocks.
+        """State from W, the diagonal of Theta and its columns (`state`), all in the order of the blocks.
 
         `covariances_and_weights` are S and the weights in flat storage, `local` (M,) the index within the group of
         each member's variable, and `conflicts` pairs of such indices that must not share a batch of the first sweep.
@@ -156,7 +156,7 @@ class ColumnAscent:
         stack = permuted.stack(*covariances_and_weights)
         empty = np.empty(0, dtype=np.int64)
         ascent_state = cls(
-            blocks, penalty, Workers(n_threads), np.arange(n_variables), permuted, stack, ascent, empty, change
+            blocks, penalty, Workers(n_threads), np.arange(n_variables), permuted, stack, state, empty, change
         )
         ascent_state._reorder(
             sparse.coo_array((np.ones(len(conflicts[0]), dtype=bool), conflicts), shape=(n_variables, n_variables))
@@ -175,16 +175,16 @@ class ColumnAscent:
     @property
     def W(self) -> NDArray[np.float32]:
         """W in the storage order of the blocks."""
-        W = self.ascent.W.copy()
+        W = self.state.W.copy()
         self._permute([W], [np.argsort(slots) for slots in self.permuted.slots])
         return W
 
     @property
-    def precision(self) -> FloatArray:
+    def theta_diagonal(self) -> FloatArray:
         """(M,): diagonal of Theta in the order of the members of the blocks."""
-        precision = np.empty_like(self.ascent.precision)
-        precision[self.permuted.member] = self.ascent.precision
-        return precision
+        diagonal = np.empty_like(self.state.tau)
+        diagonal[self.permuted.member] = self.state.tau
+        return diagonal
 
     def sweep(self) -> float:
         """Update every column once; return the relative change of W."""
@@ -194,15 +194,15 @@ class ColumnAscent:
 
         self._arrange_batches()
         unit = self.penalty.scale / float(self.blocks.block_weight.max())
-        roughest, precision = config.COLUMN_PRECISION
-        tolerance = min(roughest, precision * self.change) * unit
+        max_tolerance, factor = config.COLUMN_TOLERANCE
+        tolerance = min(max_tolerance, factor * self.change) * unit
         n_blocks, sums = len(self.blocks.size), np.zeros(3)
         team = Team(*(np.zeros(n, dtype=np.int64) for n in (64, 4, n_blocks, n_blocks)))
         updates = ColumnUpdates.allocate(self.blocks.n_classes, self.n_variables, self._max_batch)
-        sweep = Sweep(self.stack, self.ascent, tolerance, updates, sums)
+        sweep = Sweep(self.permuted_blocks, self.state, tolerance, updates, sums)
         # Longest columns of a batch first; the result of a column does not depend on the thread.
         m = np.diff(self.batch_bounds)
-        schedule = np.lexsort((-np.diff(self.ascent.columns.start), np.repeat(np.arange(len(m)), m)))
+        schedule = np.lexsort((-np.diff(self.state.columns.start), np.repeat(np.arange(len(m)), m)))
         schedule -= np.repeat(self.batch_bounds[:-1], m)
         n_threads = 1 if self.stalled else self.workers.n_threads
         columns = [self._column(number) for number in range(n_threads)]
@@ -219,7 +219,7 @@ class ColumnAscent:
         new, *_ = self.workers.map(run_thread, range(n_threads))
         n = new.start[-1]
         new = SparseColumns(new.start, new.other[:n].copy(), new.value[:n].copy())
-        self.ascent = DualState(self.ascent.W, self.ascent.precision, new)
+        self.state = DualState(self.state.W, self.state.tau, new)
         before = self.gap_estimate
         self.change, self.gap_estimate = float(sums[0] / sums[1]) if sums[1] != 0.0 else 0.0, float(sums[2])
         little_gain = self.change < NEAR_CHANGE and self.gap_estimate > _STALLED * before
@@ -233,7 +233,7 @@ class ColumnAscent:
         slot = np.arange(len(blocks.members)) - np.repeat(blocks.member_start[:-1], blocks.size)
         size = np.repeat(blocks.size, blocks.size)
         base = np.repeat(blocks.offset[:-1], blocks.size)
-        theta[base + slot * (size + 1)] = self.precision
+        theta[base + slot * (size + 1)] = self.theta_diagonal
         for k in range(blocks.n_classes):
             Theta = self.class_theta(k).tocoo()
             nonzero = Theta.data != 0.0
@@ -243,7 +243,7 @@ class ColumnAscent:
 
     def pairs(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Pairs i < j (indices within the group) in any column, and the mean (P, K) of their two column estimates."""
-        start, other, value = self.ascent.columns
+        start, other, value = self.state.columns
         n, row, column = self.n_variables, np.repeat(self.order, np.diff(start)), self.order[other]
         key, inverse_index = np.unique(np.minimum(row, column) * n + np.maximum(row, column), return_inverse=True)
         mean = np.stack([bincount(inverse_index, 0.5 * x, len(key)) for x in value.T], axis=1)
@@ -253,7 +253,7 @@ class ColumnAscent:
     def cost(self) -> float:
         """Approximate number of multiplications of a sweep."""
         size = self.blocks.size.astype(float)
-        return float(np.count_nonzero(self.ascent.columns.value) * size.max() + config.SWEEP_WORK * (size**2).sum())
+        return float(np.count_nonzero(self.state.columns.value) * size.max() + config.SWEEP_WORK * (size**2).sum())
 
     @property
     def gap_check_cost(self) -> float:
@@ -262,7 +262,7 @@ class ColumnAscent:
 
     def class_theta(self, k: int) -> Any:
         """(U, U): off-diagonal part of Theta of a class as a sparse matrix over the variables of the group."""
-        start, other, value = self.ascent.columns
+        start, other, value = self.state.columns
         row = np.repeat(self.order, np.diff(start))
         half = sparse.coo_array((0.5 * value[:, k], (row, self.order[other])), shape=(self.n_variables,) * 2).tocsr()
         return (half + half.T).tocsr()
@@ -285,7 +285,7 @@ class ColumnAscent:
         if len(self.batch_bounds) and self.n_batches == 0:  # just coloured by strong pairs, many of which will be zero
             self.n_batches = 1
             return
-        start, other, _ = self.ascent.columns
+        start, other, _ = self.state.columns
         self.batch_bounds = cut_batches(start, other, self._max_batch)
         if len(self.batch_bounds) > _RECOLOUR * self.n_batches + 1:
             shape = self.n_variables, self.n_variables
@@ -306,15 +306,15 @@ class ColumnAscent:
         order = np.argsort(colour, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        permutation = Permutation.by(self.blocks, rank[self.permuted.variable])
-        self._permute([self.ascent.W, self.stack.S, self.stack.factor, self.stack.coupling], permutation.slots)
-        start, other, value = self.ascent.columns
+        permutation, blocks = Permutation.by(self.blocks, rank[self.permuted.variable]), self.permuted_blocks
+        self._permute([self.state.W, blocks.S, blocks.factor, blocks.coupling], permutation.slots)
+        start, other, value = self.state.columns
         columns = as_columns(len(rank), rank[np.repeat(np.arange(len(rank)), np.diff(start))], rank[other], value)
-        self.ascent = DualState(self.ascent.W, self.ascent.precision[permutation.member], columns)
+        self.state = DualState(self.state.W, self.state.tau[permutation.member], columns)
         self.order = self.order[order]
         self.permuted = Permutation(self.blocks, permutation.variable, self.permuted.member[permutation.member])
         block_of, slot_of = self.permuted.places()
-        self.stack = self.stack._replace(block_of=block_of, slot_of=slot_of, variable=self.permuted.variable)
+        self.permuted_blocks = blocks._replace(block_of=block_of, slot_of=slot_of, variable=self.permuted.variable)
 
     def _permute(self, flats: list[Any], slots: list[IntArray]) -> None:
         """Permute rows and columns of each block of several flat arrays, in place."""
@@ -335,13 +335,13 @@ class ColumnAscent:
         """Workspace of a thread, reallocated where a column may have more active pairs than it can hold."""
         from jointglasso.kernels.column_parts import Column
 
-        n_classes, longest = self.blocks.n_classes, int(np.diff(self.ascent.columns.start).max(initial=0))
+        n_classes, longest = self.blocks.n_classes, int(np.diff(self.state.columns.start).max(initial=0))
         if number >= len(self._columns) or self._columns[number].variable.size < min(
             longest + _MIN_FREE, self.n_variables
         ):
             widest, workspace_size = int(self.blocks.size.max()), self.penalty.workspace_size(n_classes)
             capacity = min(longest + 2 * _MIN_FREE, self.n_variables)
-            column = Column.allocate(n_classes, self.n_variables, widest, workspace_size, capacity, self.ascent.W)
+            column = Column.allocate(n_classes, self.n_variables, widest, workspace_size, capacity, self.state.W)
             self._columns[number : number + 1] = [column]
         return self._columns[number]
 

@@ -54,7 +54,7 @@ def sweep_groups(
     task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
 ) -> int:
     """Column sweeps over the groups in `todo`, improving `theta` in place; return the maximal number of sweeps."""
-    from jointglasso.kernels.small_columns import GroupIndex, Scratch, SweepLimits, ascend_small_groups
+    from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, SweepWorkspace, ascend_small_groups
 
     system, penalty = task.system, task.penalty
     block_start, group_blocks = by_group(system.block_group, system.n_groups)
@@ -62,11 +62,11 @@ def sweep_groups(
     groups = GroupIndex(block_start, group_blocks, system.block_class, system.members, n_variables, system.n_classes)
     box_radius, workspace_size = penalty.box_radius(system.n_classes), penalty.workspace_size(system.n_classes)
     diagonal_penalty, blocks = float(task.diagonal_penalty), system.compiled
-    stop = SweepLimits(limits, max_sweeps, penalty.scale, box_radius, diagonal_penalty, *config.COLUMN_PRECISION)
+    stop = SweepLimits(limits, max_sweeps, penalty.scale, box_radius, diagonal_penalty, *config.COLUMN_TOLERANCE)
 
     def sweep(selected: BoolArray) -> int:
-        scratch = Scratch.allocate(groups, blocks, workspace_size)
-        sweeps = ascend_small_groups(penalty.pair, groups, blocks, stop, theta, inverse, selected, scratch)
+        workspace = SweepWorkspace.allocate(groups, blocks, workspace_size)
+        sweeps = ascend_small_groups(penalty.pair, groups, blocks, stop, theta, inverse, selected, workspace)
         return int(sweeps.max(initial=0))
 
     return max(Workers(task.n_threads).map(sweep, schedule_groups(system, todo, task.n_threads)))

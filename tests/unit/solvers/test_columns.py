@@ -14,7 +14,7 @@ from jointglasso.blocks.linalg import factorize
 from jointglasso.data import as_source
 from jointglasso.kernels import column_batches
 from jointglasso.kernels.columns import ColumnUpdates
-from jointglasso.kernels.small_columns import GroupIndex, Scratch, SweepLimits, ascend_small_groups
+from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, SweepWorkspace, ascend_small_groups
 from jointglasso.penalties import GroupPenalty, as_pair_weights
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solvers.base import SolverTask, diagonal_start
@@ -209,9 +209,9 @@ def ascend(task, theta, todo, limits, max_sweeps, inverse=UNKNOWN):
         start, order, system.block_class, system.members, int(system.members.max()) + 1, system.n_classes
     )
     radius, diagonal_penalty = penalty.box_radius(system.n_classes), float(task.diagonal_penalty)
-    stop = SweepLimits(limits, max_sweeps, penalty.scale, radius, diagonal_penalty, *config.COLUMN_PRECISION)
-    scratch = Scratch.allocate(groups, system.compiled, penalty.workspace_size(system.n_classes))
-    return ascend_small_groups(penalty.pair, groups, system.compiled, stop, theta, inverse, todo, scratch)
+    stop = SweepLimits(limits, max_sweeps, penalty.scale, radius, diagonal_penalty, *config.COLUMN_TOLERANCE)
+    workspace = SweepWorkspace.allocate(groups, system.compiled, penalty.workspace_size(system.n_classes))
+    return ascend_small_groups(penalty.pair, groups, system.compiled, stop, theta, inverse, todo, workspace)
 
 
 def test_small_groups_stop_as_soon_as_the_gap_seems_small():
@@ -333,7 +333,7 @@ def test_theta_of_its_own_columns_is_theta(labels):
     theta[system.diagonal] = 1.0 + rng.random(len(system.members))
     task = SolverTask(system, GroupPenalty(0.1, 0.1), 0.1, np.ones(1), 1e-6, 0.0, 10, theta)
     ascent = ColumnAscent.begin(task, theta)
-    np.testing.assert_array_equal(ascent.precision, theta[system.diagonal])
+    np.testing.assert_array_equal(ascent.theta_diagonal, theta[system.diagonal])
     np.testing.assert_allclose(ascent.theta(), theta, rtol=1e-14)
 
 
