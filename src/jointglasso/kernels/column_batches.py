@@ -16,7 +16,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.column_parts import Column, axpy, read_weights
 from jointglasso.kernels.columns import Batch, ColumnUpdates, Sweep, update_column
-from jointglasso.kernels.group_state import copy
+from jointglasso.kernels.dense import copy
 from jointglasso.kernels.jit import njit, njit_internal, njit_no_refcount
 from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_subgradient
 from jointglasso.kernels.pair_types import PairClasses, PermutedBlocks, SparseColumns

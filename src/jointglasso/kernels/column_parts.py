@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.group_pair import times
 from jointglasso.kernels.jit import njit_internal, njit_no_refcount
-from jointglasso.kernels.pair import Penalty, pair_homogeneous, pair_separable, pair_threshold, pair_update
+from jointglasso.kernels.pair import Penalty, pair_homogeneous, pair_threshold, pair_update, pair_weakly_coupled
 from jointglasso.kernels.pair_types import N_INTEGER_ROWS, PairClasses, PenaltyWorkspace
 
-#: Reciprocal of the largest factor by which one update rescales a column: beyond what single precision resolves. Any
-#: smaller step than that to the minimum along the ray leaves W outside the dual ball: with 0.05, sweeps over highly
-#: correlated variables at a small penalty diverged.
-_LEAST_REST = 1e-4
+#: Reciprocal of the largest factor by which one update rescales a column, beyond what single precision resolves. Where
+#: a factor is cut off, (t, tau) is not the minimum along its ray and W leaves the dual ball: with 0.05, sweeps over
+#: highly correlated variables at a small penalty diverged.
+_MIN_RATIO = 1e-4
 
 #: Rows of `Column.t`: t, W_11 t, the column of S and the weight of |t| at the active pairs, and the t for which
 #: `Column.y` was computed.
@@ -63,7 +63,7 @@ class Column(NamedTuple):
     """(N,): variable of each active pair."""
     slot: IntArray
     """(K, N): its row in the block of each class, -1 where the class does not contain the pair."""
-    factor: FloatArray
+    coupling: FloatArray
     """(N,): weight of the coupling term of each pair."""
     t: FloatArray
     """(5, K, N)."""
@@ -129,7 +129,7 @@ def descend_once(penalty: Penalty, n: int, column: Column) -> float:
                 pair.l1[m] = t[L1, k, a]
                 pair.cls[m] = k
                 m += 1
-        classes = PairClasses(pair.cls, m, column.factor[a], pair.l1)
+        classes = PairClasses(pair.cls, m, column.coupling[a], pair.l1)
         pair_update(penalty, pair.a, pair.b, classes, pair.new, pair.work)
         for e in range(m):
             k = pair.cls[e]
@@ -183,10 +183,10 @@ def diagonal_entry(variance: float, square: float) -> float:
 def rescale(penalty: Penalty, column: Column) -> None:
     """Write the factors (K,) that minimise the objective along the ray through (t, tau), t being optimal for this tau.
 
-    At such a t the derivative along the ray is known without evaluating the penalty. The factor is one for each class
-    where the penalty couples the classes weakly, and a common one otherwise.
+    At such a t the derivative along the ray is known without evaluating the penalty. Each class has its own factor
+    where the penalty couples the classes weakly; otherwise all classes share one.
     """
-    diagonal, separable = column.diagonal, pair_separable(penalty)
+    diagonal, weakly_coupled = column.diagonal, pair_weakly_coupled(penalty)
     weight = 0.0
     total = 0.0
     for k in range(diagonal.shape[1]):
@@ -195,11 +195,11 @@ def rescale(penalty: Penalty, column: Column) -> None:
             ratio = diagonal[VARIANCE, k] * diagonal[TAU, k] - diagonal[SQUARE, k] / diagonal[TAU, k]
             weight += diagonal[WEIGHT, k]
             total += diagonal[WEIGHT, k] * ratio
-            if separable and ratio > 0.0:
-                diagonal[RAY, k] = 1.0 / max(ratio, _LEAST_REST)
-    if pair_homogeneous(penalty) and not separable and total > 0.0:
+            if weakly_coupled and ratio > 0.0:
+                diagonal[RAY, k] = 1.0 / max(ratio, _MIN_RATIO)
+    if pair_homogeneous(penalty) and not weakly_coupled and total > 0.0:
         for k in range(diagonal.shape[1]):
-            diagonal[RAY, k] = weight / max(total, _LEAST_REST * weight)
+            diagonal[RAY, k] = weight / max(total, _MIN_RATIO * weight)
 
 
 @njit_no_refcount(forceinline=True)

@@ -42,7 +42,7 @@ from jointglasso.kernels.column_parts import (
     update_diagonal,
 )
 from jointglasso.kernels.jit import njit_no_refcount
-from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_separable, pair_threshold
+from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_threshold, pair_weakly_coupled
 from jointglasso.kernels.pair_types import DualState, PairClasses, PermutedBlocks
 
 #: In one column update: most passes over the active pairs, and most extensions of the active set.
@@ -107,8 +107,8 @@ class Sweep(NamedTuple):
 def update_column(penalty: Penalty, faces: bool | None, c: int, batch: Batch, column: Column, sweep: Sweep) -> None:
     """Update column c of a batch and write it into its row of W outside the batch.
 
-    Pairs inside the batch may not join the active set: the columns of a batch are updated independently. Unless `faces`
-    is None, conjugate gradient steps on the face accelerate the descent.
+    Pairs inside the batch may not join the active set: the columns of a batch are updated independently. With `faces`
+    True conjugate gradient steps on the face accelerate the descent; with None they are not compiled.
     """
     n_before, n = 0, _load_column(batch.begin + c, batch, column, sweep)
     for joins in range(_MAX_JOINS):
@@ -163,7 +163,7 @@ def _load_pairs(penalty: Penalty, first: int, n: int, column: Column, sweep: Swe
         for e in range(first - 1, -1, -1):
             gram[new + e] = gram[row * first + e]
     for a in range(first, n):
-        column.factor[a] = np.inf
+        column.coupling[a] = np.inf
     for k in range(n_classes):
         block = column.place[BLOCK, k]
         for a in range(first, n):
@@ -176,7 +176,7 @@ def _load_pairs(penalty: Penalty, first: int, n: int, column: Column, sweep: Swe
             t[SOLVED, k, a] = 0.0
             if present:
                 weight = read_weights(penalty, k, blocks, position, t[L1, k], a)
-                column.factor[a] = min(column.factor[a], weight)
+                column.coupling[a] = min(column.coupling[a], weight)
             base = blocks.offset[block] + slot[k, a] * blocks.size[block] if present else 0
             for e in range(a + 1):
                 value = W[base + slot[k, e]] if present and slot[k, e] >= 0 else 0.0
@@ -190,13 +190,13 @@ def _load_pairs(penalty: Penalty, first: int, n: int, column: Column, sweep: Swe
 def _descend(penalty: Penalty, faces: bool | None, n: int, tolerance: float, column: Column) -> None:
     """Coordinate descent on the active pairs of a column, with their principal submatrix of W, until t converges.
 
-    After the first passes, conjugate gradient steps on the face accelerate it, unless `faces` is None: these steps are
-    then not compiled. If the penalty couples the classes strongly, tau is updated in every pass and the rescaling of t
-    is accumulated in `SCALE`; otherwise tau is updated at the end.
+    After the first passes, conjugate gradient steps on the face accelerate it, unless `faces` is None. If the penalty
+    couples the classes strongly, tau is updated in every pass and the rescaling of t is accumulated in `SCALE`;
+    otherwise tau is updated at the end.
     """
     for number in range(1, _MAX_PASSES + 1):
         max_change = descend_once(penalty, n, column)
-        if not pair_separable(penalty):
+        if not pair_weakly_coupled(penalty):
             max_change = max(max_change, update_diagonal(penalty, n, max_change <= 10.0 * tolerance, column))
         if max_change <= tolerance:
             break
@@ -283,13 +283,13 @@ def _write_row(c: int, batch: Batch, column: Column, sweep: Sweep) -> None:
     for k in range(diagonal.shape[1]):
         block = column.place[BLOCK, k]
         if block >= 0:
-            members = state.tau[blocks.member_start[block] : blocks.member_start[block + 1]]
+            row_tau = state.tau[blocks.member_start[block] : blocks.member_start[block + 1]]
             row = state.W[column.place[BASE, k] : column.place[BASE, k] + blocks.size[block]]
             tau = updates.tau[c, k]
             for side in range(2):
                 first, last = (0, batch.lo[block]) if side == 0 else (batch.hi[block], blocks.size[block])
                 changed, total, squares = _write_row_part(
-                    -diagonal[SCALE, k] / tau, column.y[k, first:last], members[first:last], row[first:last]
+                    -diagonal[SCALE, k] / tau, column.y[k, first:last], row_tau[first:last], row[first:last]
                 )
                 updates.sums[c, 0] += changed
                 updates.sums[c, 1] += total
@@ -297,8 +297,8 @@ def _write_row(c: int, batch: Batch, column: Column, sweep: Sweep) -> None:
 
 
 @njit_no_refcount(fastmath={"contract", "reassoc"})
-def _write_row_part(factor: float, y: FloatArray, precision: FloatArray, row: FloatArray) -> tuple[float, float, float]:
-    """Write ``factor * y``; sums of |change|, of |value|, and of the squared changes weighted by `precision`."""
+def _write_row_part(factor: float, y: FloatArray, tau: FloatArray, row: FloatArray) -> tuple[float, float, float]:
+    """Write ``factor * y``; sums of |change|, of |value|, and of the squared changes weighted by `tau`."""
     changed = 0.0
     total = 0.0
     square = 0.0
@@ -307,7 +307,7 @@ def _write_row_part(factor: float, y: FloatArray, precision: FloatArray, row: Fl
         step = new - row[i]
         changed += abs(step)
         total += abs(new)
-        square += precision[i] * step * step
+        square += tau[i] * step * step
         row[i] = new
     return changed, total, square
 

@@ -24,7 +24,7 @@ def workspace_size(n_classes: int) -> int:
 
 @njit_no_refcount(forceinline=True)
 def threshold(penalty: CommonPair, k: int) -> float:
-    """A pair with at most v times this in every class is in the dual ball."""
+    """Threshold: a pair with ``|u_k| <= v threshold`` in every class is dual feasible."""
     return min(penalty.gamma, penalty.rho / penalty.n_classes)
 
 

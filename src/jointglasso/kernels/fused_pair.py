@@ -37,7 +37,7 @@ from jointglasso.kernels.submodular import (
 
 __all__ = ["threshold"]
 
-#: Gains below this fraction of the data are rounding errors: they neither make a value non-zero nor split a cluster.
+#: Gains below this fraction of the input are rounding errors: they neither make a value non-zero nor split a cluster.
 SLACK = 1e-14
 
 #: Positive homogeneity: ``phi(c t) = c phi(t)`` for c > 0.

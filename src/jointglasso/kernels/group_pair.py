@@ -38,7 +38,7 @@ def times(threshold: float, weight: float) -> float:
 
 @njit_no_refcount(forceinline=True)
 def threshold(penalty: GroupPair, k: int) -> float:
-    """lambda1: a pair with at most lambda1 times the weight of the entry in every class is in the dual ball."""
+    """lambda1: a pair with ``|u_k| <= lambda1 * weight of the entry`` in every class is dual feasible."""
     return penalty.lambda1
 
 
@@ -209,7 +209,7 @@ def gradient(penalty: GroupPair, theta: FloatArray, pair: PairClasses, out: Floa
 
 @njit_no_refcount
 def clusters(penalty: GroupPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
-    """Number the non-zero entries of a pair, -1 at zeros; returns their number. Equal values are not favoured."""
+    """Number the non-zero entries of a pair, -1 at zeros; returns their number. Each is a cluster of its own."""
     n = pair.n
     count = 0
     for k in range(n):

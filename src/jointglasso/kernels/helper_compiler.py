@@ -1,4 +1,4 @@
-"""How functions that only kernels call are compiled: by inner parts of numba, which may differ in versions to come."""
+"""Compiler of functions called from kernels only; it overrides internal interfaces of numba, which may change."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from numba.core.compiler import Compiler
 
 
 class HelperCompiler(Compiler):  # type: ignore[misc]
-    """Compiles a function as a part of those that call it.
+    """Compiles a function into its callers, without machine code of its own.
 
-    numba optimises every function and makes machine code of it, and does both again with its code inside each function
-    that calls it, level by level. Functions that Python never calls are spared all but the last.
+    numba optimises each function and generates machine code for it, and again for its code inside each caller, level by
+    level. A function that Python never calls needs only the last of these.
     """
 
     def define_pipelines(self) -> Any:
         state = self.state
         state.flags.no_cpython_wrapper = True
         state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.targetctx = state.targetctx.subtarget(get_executable=_no_door)
+        state.targetctx = state.targetctx.subtarget(get_executable=_uncallable)
         return super().define_pipelines()
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]
-    """Code to be linked to other code."""
+    """Unoptimised code, linked into the libraries of the callers."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -39,7 +39,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-def _no_door(library: Any, fndesc: Any, env: Any) -> Any:
-    """What numba knows a function by, and Python is given to call: this one says that it cannot be called."""
+def _uncallable(library: Any, fndesc: Any, env: Any) -> Any:
+    """Function object that numba requires of each compiled function; calling it from Python is an error."""
     refusal = ctypes.cast(ctypes.pythonapi.PyObject_Call, ctypes.c_void_p).value
     return make_function(fndesc.lookup_module(), fndesc.qualname, "", refusal, env, (library,))

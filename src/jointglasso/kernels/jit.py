@@ -43,7 +43,7 @@ announce: Callable[[str], None] = logging.getLogger("jointglasso").info
 
 
 class CacheWarning(UserWarning):
-    """Compiled code cannot be kept where it should be."""
+    """Compiled code cannot be cached in the folder of the user."""
 
 
 class CacheFolder(NamedTuple):
@@ -70,38 +70,37 @@ def njit(function: Callable[..., Any]) -> Any:
 
 
 def njit_internal(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function that only kernels call: Python cannot."""
+    """Compile a function for calls from other kernels only."""
     if function is None:
         return lambda function: njit_internal(function, **options)
-    explicit = {"forceinline": False, "_nrt": True, **options}  # or it would have the options of its caller
+    explicit = {"forceinline": False, "_nrt": True, **options}  # otherwise taken from the caller
     compiled = numba.njit(**HELPER, **explicit)(function)
     if HELPER is _OPTIONS:
         return compiled
     choose = compiled.get_call_template
 
-    def choose_one(types: Any, keywords: Any) -> Any:
-        """A constant among the arguments is a number like others: no code of its own for it."""
-        return choose(tuple(numba.types.unliteral(given) for given in types), keywords)
+    def without_literals(types: Any, keywords: Any) -> Any:
+        """Template for arguments of which literals are plain numbers, so that no code is specialised to them."""
+        return choose(tuple(numba.types.unliteral(kind) for kind in types), keywords)
 
-    compiled.get_call_template = choose_one
+    compiled.get_call_template = without_literals
     return compiled
 
 
 def njit_no_refcount(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a helper that makes no arrays, and hands on parts of those it is given to other leaves alone.
+    """Compile an internal function without reference counting: array arguments and their slices are borrowed.
 
-    It borrows the arrays of its caller: references to them are not counted. Counting is an atomic instruction for each
-    slice and each array that a function is given, and was half the time of sweeps with a fused penalty. It must not
-    return an array, nor call a function that does: nobody would count that one.
+    Counting is an atomic instruction for each slice and each array argument, and took half of the time of sweeps with a
+    fused penalty. The function must not allocate or return an array, nor call one that does: it would not be freed.
     """
     return njit_internal(function, _nrt=False, **options)
 
 
-#: The same for all, as far as possible: numba compiles its own functions anew for each set of options. The door to C
-#: would take as long to compile as many a kernel.
+#: Options of all kernels: numba compiles its own functions again for each set of options. The wrapper for calls from C
+#: would take as long to compile as a small kernel.
 _OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
-#: Versions of numba whose inner parts `HelperCompiler` is known to fit; under any other helpers take longer to compile.
+#: Versions of numba whose internal interfaces `HelperCompiler` fits; with others `njit_internal` compiles more slowly.
 KNOWN_NUMBA = (0, 60), (0, 68)
 
 
@@ -125,7 +124,7 @@ def _with_repair(kernel: Any) -> Any:
     load_or_compile = kernel.compile
 
     def compile_checked(signature: Any) -> Any:
-        with _no_collector(), _announced(kernel):
+        with _without_garbage_collection(), _announced(kernel):
             with suppress(*_CACHE_ERRORS):
                 load_or_compile(signature)
             if signature not in kernel.signatures:
@@ -138,7 +137,7 @@ def _with_repair(kernel: Any) -> Any:
 
 @contextmanager
 def _announced(kernel: Any) -> Iterator[None]:
-    """Announce what is compiled, if that takes longer than loading a kernel does."""
+    """Announce a compilation that takes longer than `_SILENT_SECONDS`; loading from the cache does not."""
     name = f"{kernel.py_func.__module__.rpartition('.')[2]}.{kernel.py_func.__name__}"
     timer = threading.Timer(_SILENT_SECONDS, lambda: announce(f"Compiling {name}, once on this machine."))
     timer.daemon = True
@@ -151,8 +150,8 @@ def _announced(kernel: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _no_collector() -> Iterator[None]:
-    """Look for no garbage: among the millions of objects that compiling makes that takes a tenth of the time."""
+def _without_garbage_collection() -> Iterator[None]:
+    """Disable garbage collection, which takes a tenth of the time: a compilation creates millions of objects."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -163,12 +162,12 @@ def _no_collector() -> Iterator[None]:
 
 
 def is_kernel(item: Any) -> bool:
-    """Whether this is a compiled function that Python calls."""
+    """Whether an object is a compiled function that can be called from Python."""
     return hasattr(item, "py_func") and item._compiler.pipeline_class is not HELPER.get("pipeline_class")
 
 
 def compile_for(kernel: Any, *examples: Any) -> None:
-    """Compile a kernel for arguments of such types."""
+    """Compile a kernel for the types of these arguments."""
     kernel.compile(tuple(numba.typeof(example) for example in examples))
 
 
@@ -185,7 +184,7 @@ def sources_digest() -> str:
 def cache_folder() -> CacheFolder:
     """Find or make the cache folder: below NUMBA_CACHE_DIR or the user's cache folder, else a temporary one.
 
-    The first call warns where compiled code will not last.
+    The first call warns if the compiled code is not kept.
     """
     name = f"kernels-{sources_digest()[:16]}"
     try:

@@ -13,7 +13,7 @@ from jointglasso.kernels.group_pair import clusters, soft
 from jointglasso.kernels.jit import njit_no_refcount
 from jointglasso.kernels.pair_types import FusedPair, PairClasses, PenaltyWorkspace
 
-__all__ = ["clusters"]  # equal values are not favoured, as under the group penalty
+__all__ = ["clusters"]  # no clusters of equal values, as with the group penalty
 
 #: Coordinate descent sweeps over the classes of a pair before its support is solved directly; most rounds of both.
 _SWEEPS, _MAX_ROUNDS = 4, 500
@@ -165,7 +165,7 @@ def _solve_laplacian(real: FloatArray, size: int) -> None:
 
 @njit_no_refcount
 def threshold(penalty: FusedPair, k: int) -> float:
-    """l1 weight of class k: a pair with at most it times the weight of the entry in every class is in the dual ball."""
+    """l1_k: a pair with ``|u_k| <= l1_k * weight of the entry`` in every class is dual feasible."""
     limit: float = penalty.l1[k]
     return limit
 

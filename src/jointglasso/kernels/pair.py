@@ -59,13 +59,13 @@ def pair_homogeneous(penalty: Penalty) -> bool:
     raise NotImplementedError
 
 
-def pair_separable(penalty: Penalty) -> bool:
-    """Whether each class may be rescaled separately, because the penalty couples the classes weakly."""
+def pair_weakly_coupled(penalty: Penalty) -> bool:
+    """Whether the penalty couples the classes so weakly that `column_parts.rescale` has a factor for each class."""
     raise NotImplementedError
 
 
 def pair_threshold(penalty: Penalty, k: int) -> float:
-    """Bound of class k: a pair with at most it times the weight of the entry in every class is in the dual ball."""
+    """Threshold of class k: a pair with ``|u_k| <= threshold * weight of entry`` in every class is dual feasible."""
     raise NotImplementedError
 
 
@@ -136,7 +136,7 @@ def _homogeneous(penalty: Any) -> Any:
     return lambda penalty: homogeneous
 
 
-@overload(pair_separable, strict=False, jit_options=OPTIONS)
+@overload(pair_weakly_coupled, strict=False, jit_options=OPTIONS)
 def _weakly_coupled(penalty: Any) -> Any:
     if penalty.instance_class is GroupPair:
         return lambda penalty: penalty.lambda2 <= _WEAK_COUPLING * penalty.lambda1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.group_state import block_of
+from jointglasso.kernels.dense import block_of
 from jointglasso.kernels.jit import njit
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.group_state import block_of, cholesky, copy, invert
+from jointglasso.kernels.dense import block_of, cholesky, copy, invert
 from jointglasso.kernels.jit import njit
 
 #: Largest block for which a compiled loop over the blocks is faster than one LAPACK call for each.

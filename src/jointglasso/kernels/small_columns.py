@@ -111,10 +111,10 @@ def ascend_small_groups(
     selected: BoolArray,
     workspace: SweepWorkspace,
 ) -> IntArray:
-    """Sweep over the columns of the `selected` groups until the gap seems small; number of sweeps (G,). Updates theta.
+    """Sweep over the columns of the `selected` groups and write theta; number of sweeps (G,).
 
-    W starts from the `inverse` of theta if theta is near the solution, and from S if `inverse` is empty. A result that
-    is not positive definite is discarded.
+    A group ends when the estimate of its gap is within the limit. W starts from the `inverse` of theta if theta is near
+    the solution, and from S if `inverse` is empty. A result that is not positive definite is discarded.
     """
     W, tau, sums, columns, following = (
         workspace.W, workspace.tau, workspace.sums, workspace.columns, workspace.next_columns,

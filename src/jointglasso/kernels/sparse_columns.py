@@ -27,8 +27,8 @@ class SparseMatrix(NamedTuple):
     value: FloatArray
 
 
-class LocalSearch(NamedTuple):
-    """Limits of the relaxation of a column."""
+class RelaxationLimits(NamedTuple):
+    """Limits of the relaxation of a column, and the eigenvalue bound behind its error bound."""
 
     mu: float
     """Lower bound on the least eigenvalue of the matrix."""
@@ -54,7 +54,7 @@ def _workspace(n: int) -> _Workspace:
 
 
 @njit_internal
-def _relax(j: int, matrix: SparseMatrix, search: LocalSearch, work: _Workspace) -> tuple[int, float]:
+def _relax(j: int, matrix: SparseMatrix, limits: RelaxationLimits, work: _Workspace) -> tuple[int, float]:
     """Relax column j in the workspace; returns the number of touched variables and the bound on the error.
 
     The bound is infinite if the column was given up. It includes rounding: each residual is a sum of products, with an
@@ -62,10 +62,10 @@ def _relax(j: int, matrix: SparseMatrix, search: LocalSearch, work: _Workspace) 
     """
     x, r, queue, queued, touched = work
     diagonal, start, other, value = matrix
-    n, n_touched, updates, mass = x.shape[0], 1, 0, 1.0
+    n, n_touched, updates, absolute_sum = x.shape[0], 1, 0, 1.0
     touched[0], r[j], queued[j] = j, 1.0, 2
     first, n_queued, square = 0, 0, 1.0
-    target = (search.mu * search.tolerance) ** 2
+    target = (limits.mu * limits.tolerance) ** 2
     threshold = 0.5
     while True:
         if n_queued == 0:
@@ -73,7 +73,7 @@ def _relax(j: int, matrix: SparseMatrix, search: LocalSearch, work: _Workspace) 
             for t in range(n_touched):
                 square += r[touched[t]] ** 2
                 largest = max(largest, abs(r[touched[t]]))
-            if square <= target or updates > search.max_updates:
+            if square <= target or updates > limits.max_updates:
                 break
             threshold = min(_REFINE * threshold, 0.9 * largest)
             for t in range(n_touched):
@@ -89,22 +89,22 @@ def _relax(j: int, matrix: SparseMatrix, search: LocalSearch, work: _Workspace) 
         step = r[i] / diagonal[i]
         x[i] += step
         r[i] = 0.0
-        mass += abs(step) * diagonal[i]
+        absolute_sum += abs(step) * diagonal[i]
         for t in range(start[i], start[i + 1]):
             v = other[t]
             if queued[v] == 0:
                 touched[n_touched], queued[v] = v, 2
                 n_touched += 1
             r[v] -= value[t] * step
-            mass += abs(value[t] * step)
+            absolute_sum += abs(value[t] * step)
             if queued[v] == 2 and abs(r[v]) > threshold:
                 queue[(first + n_queued) % n], queued[v] = v, 1
                 n_queued += 1
         updates += 1
     if not square <= target:
         return n_touched, np.inf
-    rounding = (updates + 2.0) * 2.3e-16 * mass
-    return n_touched, (np.sqrt(square) * (1.0 + 1e-12) + rounding) / search.mu
+    rounding = (updates + 2.0) * 2.3e-16 * absolute_sum
+    return n_touched, (np.sqrt(square) * (1.0 + 1e-12) + rounding) / limits.mu
 
 
 @njit_internal
@@ -116,7 +116,7 @@ def _clear(n_touched: int, work: _Workspace) -> None:
 
 @njit
 def list_large_entries(
-    columns: IntArray, matrix: SparseMatrix, search: LocalSearch, limit: float
+    columns: IntArray, matrix: SparseMatrix, limits: RelaxationLimits, limit: float
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Entries of columns of W that may exceed `limit` in size: rows and columns; and the columns that were given up.
 
@@ -128,7 +128,7 @@ def list_large_entries(
     given_up, n_given_up = np.empty(columns.shape[0], dtype=np.int64), 0
     for c in range(columns.shape[0]):
         j = columns[c]
-        n_touched, error = _relax(j, matrix, search, work)
+        n_touched, error = _relax(j, matrix, limits, work)
         if not error < limit:
             given_up[n_given_up] = j
             n_given_up += 1
@@ -152,14 +152,14 @@ def list_large_entries(
 
 @njit
 def entries_of_inverse(
-    row: IntArray, column: IntArray, matrix: SparseMatrix, search: LocalSearch, value: FloatArray, error: FloatArray
+    row: IntArray, column: IntArray, matrix: SparseMatrix, limits: RelaxationLimits, out: FloatArray, error: FloatArray
 ) -> None:
     """Write W at entries sorted by column, and a bound on the error of each; infinite where a column was given up."""
     work, e = _workspace(matrix.diagonal.shape[0]), 0
     while e < row.shape[0]:
         j = column[e]
-        n_touched, bound = _relax(j, matrix, search, work)
+        n_touched, bound = _relax(j, matrix, limits, work)
         while e < row.shape[0] and column[e] == j:
-            value[e], error[e] = work.x[row[e]], bound
+            out[e], error[e] = work.x[row[e]], bound
             e += 1
         _clear(n_touched, work)

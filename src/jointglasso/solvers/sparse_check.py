@@ -43,7 +43,7 @@ class ClassInverse:
     """W of one class with error bounds: on the sparsity of the factor, by local relaxation, or solved for."""
 
     def __init__(self, point: SparsePoint, k: int) -> None:
-        from jointglasso.kernels.sparse_columns import LocalSearch
+        from jointglasso.kernels.sparse_columns import RelaxationLimits
 
         working_set, self.inverse = point.working_set, point.inverses[k]
         self.matrix = working_set.matrix(k, point.theta, point.diagonal)
@@ -54,7 +54,7 @@ class ClassInverse:
         column_work = 4.0 * len(sparsity.rows) + 2.0 * sparsity.n_tail**2
         degree = 1.0 + len(self.matrix.other) / max(1, len(self.matrix.diagonal))
         self.slack = point.group.slack / point.group.weights[k]
-        self.search = LocalSearch(self.mu, _COLUMN_SLACK * self.slack, int(column_work / (4.0 * degree)) + 1000)
+        self.limits = RelaxationLimits(self.mu, _COLUMN_SLACK * self.slack, int(column_work / (4.0 * degree)) + 1000)
 
     @cached_property
     def error(self) -> tuple[float, float]:
@@ -107,8 +107,8 @@ class ClassInverse:
             return value, error
         order = rest[np.argsort(j[rest], kind="stable")]
         near, bound = np.empty(len(order)), np.empty(len(order))
-        search = self.search._replace(tolerance=accuracy * self.slack)
-        entries_of_inverse(i[order], j[order], self.matrix, search, near, bound)
+        limits = self.limits._replace(tolerance=accuracy * self.slack)
+        entries_of_inverse(i[order], j[order], self.matrix, limits, near, bound)
         value[order], error[order] = near, bound
         failed = order[~np.isfinite(bound)]
         for columns in _pieces(np.unique(j[failed]), _COLUMNS):
@@ -123,7 +123,7 @@ class ClassInverse:
         from jointglasso.kernels.sparse_columns import list_large_entries
 
         limit = LISTED_SLACK * self.slack
-        row, column, failed = list_large_entries(columns, self.matrix, self.search, limit)
+        row, column, failed = list_large_entries(columns, self.matrix, self.limits, limit)
         rows, found = [row], [column]
         for piece in _pieces(failed, _COLUMNS):
             X, bounds = self.columns(piece)

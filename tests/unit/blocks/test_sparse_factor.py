@@ -178,7 +178,12 @@ def exact_error(factor, A):
 
 
 def test_local_columns_are_within_their_bounds():
-    from jointglasso.kernels.sparse_columns import LocalSearch, SparseMatrix, entries_of_inverse, list_large_entries
+    from jointglasso.kernels.sparse_columns import (
+        RelaxationLimits,
+        SparseMatrix,
+        entries_of_inverse,
+        list_large_entries,
+    )
 
     rng = np.random.default_rng(0)
     n, (i, j) = 400, grid_edges(20)
@@ -186,8 +191,8 @@ def test_local_columns_are_within_their_bounds():
     W, mu = np.linalg.inv(A), float(np.linalg.eigvalsh(A)[0])
     start, other, edge = neighbours(n, i, j)
     matrix = SparseMatrix(np.diagonal(A).copy(), start, other, A[i, j][edge])
-    search, limit = LocalSearch(mu, 1e-3, 100_000), 0.01
-    row, column, given_up = list_large_entries(np.arange(n), matrix, search, limit)
+    limits, limit = RelaxationLimits(mu, 1e-3, 100_000), 0.01
+    row, column, given_up = list_large_entries(np.arange(n), matrix, limits, limit)
     assert not len(given_up)
     listed = np.zeros((n, n), dtype=bool)
     listed[row, column] = True
@@ -197,8 +202,8 @@ def test_local_columns_are_within_their_bounds():
     rows, columns = np.nonzero(lower)
     order = np.argsort(columns, kind="stable")
     value, error = np.empty(len(rows)), np.empty(len(rows))
-    entries_of_inverse(rows[order], columns[order], matrix, search, value, error)
+    entries_of_inverse(rows[order], columns[order], matrix, limits, value, error)
     assert (error <= 1e-3 * (1.0 + 1e-6)).all()
     assert (np.abs(value - W[rows[order], columns[order]]) <= error).all()
-    impatient = search._replace(max_updates=3)
+    impatient = limits._replace(max_updates=3)
     assert len(list_large_entries(np.arange(n), matrix, impatient, limit)[2]) > n / 2

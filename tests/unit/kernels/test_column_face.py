@@ -33,8 +33,8 @@ def draw_column(seed, workspace_size):
     column.diagonal[WEIGHT], column.diagonal[VARIANCE] = np.array([1.0, 2.0, 0.5]), 2.0
     column.diagonal[TAU] = draw.uniform(1.0, 3.0, K)
     column.slot[:, :N] = np.where(present, np.arange(N), -1)
-    column.factor[:N] = draw.uniform(0.5, 2.0, N)
-    column.t[L1, :, :N] = 0.02 * column.factor[:N]
+    column.coupling[:N] = draw.uniform(0.5, 2.0, N)
+    column.t[L1, :, :N] = 0.02 * column.coupling[:N]
     return column, gram
 
 
@@ -43,7 +43,7 @@ def objective(penalty, column, gram, x):
     for k in range(K):
         weight, tau, covariance = column.diagonal[WEIGHT, k], column.diagonal[TAU, k], column.t[COVARIANCE, k, :N]
         total += weight * (0.5 * x[k] @ gram[k] @ x[k] / tau + covariance @ x[k])
-    rows, entries = penalty.as_entries(x.T.copy(), column.factor[:N].copy())
+    rows, entries = penalty.as_entries(x.T.copy(), column.coupling[:N].copy())
     return total + penalty.value(rows, entries).sum()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from jointglasso import warm
-from jointglasso.kernels import column_batches, entries, face, group_state, jit, small_columns, support_newton
+from jointglasso.kernels import column_batches, dense, entries, face, jit, small_columns, support_newton
 
 #: Compiles one small kernel, and says where numba keeps it.
 ONE_KERNEL = (
@@ -204,7 +204,7 @@ def test_what_is_compiled_ahead_is_what_problems_need():
 
 def test_a_helper_called_from_python_is_an_error():
     with pytest.raises(TypeError, match="not callable"):
-        group_state.copy(np.zeros(2), np.zeros(2))
+        dense.copy(np.zeros(2), np.zeros(2))
 
 
 def test_constants_are_no_reason_to_compile_a_helper_again():

@@ -11,11 +11,11 @@ import reference
 from jointglasso.kernels import (
     column_batches,
     column_parts,
+    dense,
     entries,
     face,
     forest,
     group_pair,
-    group_state,
     pair_index,
     scan,
     small_blocks,
@@ -37,22 +37,22 @@ def rng(request):
 
 @njit
 def cholesky(A, L):
-    return group_state.cholesky(A, L)
+    return dense.cholesky(A, L)
 
 
 @njit
 def invert(L, W, scratch):
-    group_state.invert(L, W, scratch)
+    dense.invert(L, W, scratch)
 
 
 @njit
 def block_of(flat, offset, size, block):
-    return group_state.block_of(flat, offset, size, block).copy()
+    return dense.block_of(flat, offset, size, block).copy()
 
 
 @njit
 def copy(row, out):
-    group_state.copy(row, out)
+    dense.copy(row, out)
 
 
 @njit

@@ -14,7 +14,7 @@ from jointglasso._threads import balanced_bounds
 from jointglasso.blocks import build_system
 from jointglasso.blocks.support import SymmetricSupport, conjugate_gradients
 from jointglasso.engine.nonzeros import flat_from_precisions
-from jointglasso.kernels import group_pair, group_state
+from jointglasso.kernels import dense, group_pair
 from jointglasso.kernels.jit import njit
 from jointglasso.kernels.pair_types import Entries, GroupPair, PairClasses, PenaltyWorkspace
 from jointglasso.problem import make_problem
@@ -25,12 +25,12 @@ from jointglasso.solvers.newton import NewtonOnFaces
 
 @njit
 def cholesky(A, L):
-    return group_state.cholesky(A, L)
+    return dense.cholesky(A, L)
 
 
 @njit
 def invert(L, W, scratch):
-    group_state.invert(L, W, scratch)
+    dense.invert(L, W, scratch)
 
 
 @njit

@@ -56,6 +56,6 @@ def block_of(flat: FloatArray, offset: IntArray, size: IntArray, block: int) -> 
 
 @njit_no_refcount
 def copy(row: FloatArray, out: FloatArray) -> None:
-    """Copy a row to the beginning of another; slice assignment would compile its shape errors too."""
+    """Copy a row to the beginning of another; slice assignment takes longer to compile, because of its shape checks."""
     for i in range(row.shape[0]):
         out[i] = row[i]
