@@ -72,8 +72,8 @@ MUTANTS = (
     Mutant(
         "reach of absent edges halved",
         CERTIFICATE,
-        "np.sqrt(variance), np.minimum(r, _ANYWHERE)",
-        "np.sqrt(variance), np.minimum(0.5 * r, _ANYWHERE)",
+        "np.sqrt(variance), np.minimum(r, _NO_BOUND)",
+        "np.sqrt(variance), np.minimum(0.5 * r, _NO_BOUND)",
         ("tests/exactness/test_certificate.py", *PROOFS),
     ),
     Mutant("present without a reach", CERTIFICATE, "(1.0 + ROUNDING) * radius", "0.0 * radius"),
@@ -372,7 +372,7 @@ FURTHER = (
     Mutant(
         "a compared diagonal has a known variance",
         CERTIFICATE,
-        "r, variance = r / np.maximum(1.0 - s, 1.0 / _ANYWHERE), np.abs(variance)",
+        "r, variance = r / np.maximum(1.0 - s, 1.0 / _NO_BOUND), np.abs(variance)",
         "variance = np.abs(variance)",
         ("tests/exactness/test_fused_diagonal.py", "tests/exactness/test_certificate.py"),
     ),
@@ -386,8 +386,8 @@ FURTHER = (
     Mutant(
         "the objective counts pairs once",
         CERTIFICATE,
-        "pairs = 2.0 * penalty.value(system.gather(theta), system.entries(penalty))\n    total",
-        "pairs = penalty.value(system.gather(theta), system.entries(penalty))\n    total",
+        "pairs = 2.0 * penalty.value(entries, system.entries(penalty))\n    total",
+        "pairs = penalty.value(entries, system.entries(penalty))\n    total",
         BOUNDS,
     ),
     Mutant(
@@ -457,7 +457,7 @@ FURTHER = (
     Mutant(
         "far gaps without their rounding",
         ROUNDING,
-        "error = np.where(is_large, error + far_error(conditioning, dual, p), error)",
+        "error = np.where(is_large, error + direct_gap_error(conditioning, dual, p), error)",
         "pass",
         BOUNDS,
     ),

@@ -31,9 +31,9 @@ from jointglasso.blocks.linalg import Factorization, factorize, log_determinants
 from jointglasso.blocks.system import BlockSystem, bincount
 from jointglasso.penalties import PairPenalty
 
-#: Norm of R Theta below which its square bounds the gap to within a percent; above it a second factorisation is used.
-#: Blocks above `config.LARGE`, where that is expensive, use `_NEAR_IF_BIG`, with a bound to within a sixth.
-_NEAR, _NEAR_IF_BIG = 0.01, 0.2
+#: Norm of R Theta below which `gap_of_squares` bounds the gap, here to within a percent; above it a second factor is
+#: computed. Blocks above `config.LARGE`, where that is expensive, use the second value, with a bound to within a sixth.
+_QUADRATIC_NORM, _QUADRATIC_NORM_LARGE = 0.01, 0.2
 
 #: Time of a multiplication in a dense product relative to one in a sparse product; largest block that compiled code
 #: multiplies if R is sparse.
@@ -43,14 +43,14 @@ _DENSE_ADVANTAGE, _MEDIUM_PRODUCT = 0.01, 512
 EDGE_GAP = 0.5
 
 #: Largest norm of R Theta at which the quadratic bound on the gap is used, over all block sizes.
-LARGEST_NEAR = max(_NEAR, _NEAR_IF_BIG)
+MAX_QUADRATIC_NORM = max(_QUADRATIC_NORM, _QUADRATIC_NORM_LARGE)
 
 #: Relative rounding error of a subgradient, in units of the numbers it is the difference of.
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
-#: Radius that stands for infinity where the gap gives no bound. Finite, because sums over sets of classes are
-#: compared and the difference of two infinities is NaN.
-_ANYWHERE = 1e50
+#: Radius in place of infinity where the gap gives no bound: sums over sets of classes are compared, and the difference
+#: of two infinities is NaN.
+_NO_BOUND = 1e50
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def bound_groups(
     gap = system.sum_per_group(system.block_weight * _block_gaps(system, theta, entries, factor, dual, residual))
     bounds = DualityGap(objective, gap, dual, factor)
     if scale_to_feasible and np.isinf(gap[np.isfinite(objective)]).any():
-        return _mix_with_safe_point(system, theta, entries, factor, penalty, diagonal_penalty, bounds)
+        return _combine_with_interior_point(system, theta, entries, factor, penalty, diagonal_penalty, bounds)
     return bounds
 
 
@@ -200,7 +200,7 @@ def precision_radius(gap: FloatArray, weight: FloatArray) -> FloatArray:
 def theta_radius(
     system: BlockSystem, theta: FloatArray, gap: FloatArray, entries: IntArray | slice = slice(None)
 ) -> FloatArray:
-    """Radius around `theta` that contains the given entries of the optimal Theta, from the gap (G,) of each group."""
+    """(E,): bounds on ``|Theta - Theta*|_ij`` at the given entries, from the gap (G,) of each group."""
     radius = precision_radius(gap[system.block_group], system.block_weight)
     with np.errstate(invalid="ignore"):
         return system.products_of_members(np.sqrt(theta[system.diagonal]), radius, entries)
@@ -275,8 +275,8 @@ def subgradient_within(
     r, s = gap_radii(gap[system.block_group], system.block_weight)
     variance = dual[system.diagonal]
     if penalty.fused_diagonal_penalty is not None:
-        r, variance = r / np.maximum(1.0 - s, 1.0 / _ANYWHERE), np.abs(variance)  # an indefinite W has an infinite gap
-    radius = system.products_of_members(np.sqrt(variance), np.minimum(r, _ANYWHERE), entries)
+        r, variance = r / np.maximum(1.0 - s, 1.0 / _NO_BOUND), np.abs(variance)  # an indefinite W has an infinite gap
+    radius = system.products_of_members(np.sqrt(variance), np.minimum(r, _NO_BOUND), entries)
     W, S = (values[system.upper[entries]] for values in (dual, system.S))
     u = W - S
     radius += ROUNDING * (np.abs(W, out=W) + np.abs(S, out=S))
@@ -346,7 +346,7 @@ def _block_gaps(
     if is_large.any():
         exact = trace - log_determinants(system, dual, is_large) - factor.logdet
         usable = np.isfinite(exact)
-        root = np.maximum(np.sqrt(squares[usable]), _NEAR)
+        root = np.maximum(np.sqrt(squares[usable]), _QUADRATIC_NORM)
         # The gap is smallest with a single non-zero eigenvalue of R Theta; lower values are rounding.
         gaps[usable] = np.maximum(exact[usable], root - np.log1p(root))
     return gaps
@@ -354,12 +354,12 @@ def _block_gaps(
 
 def _quadratic_norm(system: BlockSystem) -> FloatArray:
     """(B,): norm of R Theta below which `gap_of_squares` bounds the gap of a block."""
-    return np.where(system.size > config.LARGE, _NEAR_IF_BIG, _NEAR)
+    return np.where(system.size > config.LARGE, _QUADRATIC_NORM_LARGE, _QUADRATIC_NORM)
 
 
 def small_gap_threshold(system: BlockSystem) -> FloatArray:
     """(B,): gap of a block over its weight below which it is certainly the bound of `gap_of_squares`."""
-    norm = np.full(system.n_blocks, _NEAR) if len(system.forbidden) else _quadratic_norm(system)
+    norm = np.full(system.n_blocks, _QUADRATIC_NORM) if len(system.forbidden) else _quadratic_norm(system)
     return norm - np.log1p(norm)
 
 
@@ -406,7 +406,7 @@ def _sparse_blocks(system: BlockSystem, entries: FloatArray, diagonal: FloatArra
     return sparse.csr_array((data, coordinates), shape=(len(diagonal), len(diagonal)))
 
 
-def _mix_with_safe_point(
+def _combine_with_interior_point(
     system: BlockSystem,
     theta: FloatArray,
     entries: FloatArray,
@@ -418,20 +418,20 @@ def _mix_with_safe_point(
     """Replace dual points without a finite gap by convex combinations with an interior point (B is convex)."""
     S = system.gather(system.S)
     weight = system.block_weight[system.entry_block]
-    safe_shift, safe_forbidden = _safe_point(system, S, weight, penalty)
-    face_forbidden = bounds.dual[system.forbidden]
-    face_shift = system.gather(bounds.dual) - S
-    face_variance, safe_variance = bounds.dual[system.diagonal], system.optimal_variance(diagonal_penalty)
+    interior_shift, interior_forbidden = _interior_point(system, S, weight, penalty)
+    dual_forbidden = bounds.dual[system.forbidden]
+    dual_shift = system.gather(bounds.dual) - S
+    dual_variance, interior_variance = bounds.dual[system.diagonal], system.optimal_variance(diagonal_penalty)
     # Fenchel gap of the interior point at theta; by convexity a combination has at most its fraction of it.
-    fenchel_gap = _fenchel_gap(system, theta, entries, weight * safe_shift, penalty)
+    fenchel_gap = _fenchel_gap(system, theta, entries, weight * interior_shift, penalty)
     gap, dual = bounds.gap.copy(), bounds.dual.copy()
     for fraction in (0.9, 0.5, 0.1, 0.0):
         unbounded = np.isinf(gap) & np.isfinite(bounds.objective)
         if not unbounded.any():
             break
-        shift = fraction * face_shift + (1.0 - fraction) * safe_shift
-        forbidden = fraction * face_forbidden + (1.0 - fraction) * safe_forbidden
-        W = _dual_point(system, shift, forbidden, fraction * face_variance + (1.0 - fraction) * safe_variance)
+        shift = fraction * dual_shift + (1.0 - fraction) * interior_shift
+        forbidden = fraction * dual_forbidden + (1.0 - fraction) * interior_forbidden
+        W = _dual_point(system, shift, forbidden, fraction * dual_variance + (1.0 - fraction) * interior_variance)
         residual = S + shift - system.gather(factor.inverse)
         exactly = len(system.forbidden) > 0
         block_gap = system.block_weight * _block_gaps(system, theta, entries, factor, W, residual, exactly=exactly)
@@ -443,7 +443,7 @@ def _mix_with_safe_point(
     return DualityGap(bounds.objective, gap, dual, bounds.factor)
 
 
-def _safe_point(
+def _interior_point(
     system: BlockSystem, S: FloatArray, weight: FloatArray, penalty: PairPenalty
 ) -> tuple[FloatArray, FloatArray]:
     """A definite dual feasible point: its shift from S on the entries, and its values at forbidden positions.

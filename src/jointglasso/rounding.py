@@ -20,8 +20,8 @@ The products behind h add a relative error of at most ``2 u (p b)^(3/2) p + u p^
 from the optimum h is tr M less two log-determinants: errors of ``p^(1/2) eta + (16 u + 2 g(2p)) sum b_i`` in the trace,
 those of the log-determinants as above, and of the dual point behind one of them, which counts 16-fold for that.
 
-**Large groups** (`near_errors`, theorem C13) need no inverses where the gap is small: their dual point D is a matrix of
-its own, factored like Theta. With v_i = D_ii^(1/2), b = sum |theta_ij| v_i v_j and c = sum |D_ij| d_i d_j, the errors
+**Large groups** (`logdet_errors`, theorem C13) need no inverses where the gap is small: their dual point D is factored
+like Theta. With v_i = D_ii^(1/2), b = sum |theta_ij| v_i v_j and c = sum |D_ij| d_i d_j, the errors
 of the two log-determinants are at most g c / (1 - s) and g b / (1 - s), higher orders apart; rounding of D, 16 u v_i
 v_j in entry ij, is added to its g.
 
@@ -39,7 +39,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization, factorize
-from jointglasso.duality import LARGEST_NEAR, DualityGap, gap_radii, small_gap_threshold
+from jointglasso.duality import MAX_QUADRATIC_NORM, DualityGap, gap_radii, small_gap_threshold
 from jointglasso.penalties import PairPenalty
 
 _UNIT = np.finfo(np.float64).eps / 2.0
@@ -111,7 +111,7 @@ class Conditioning:
         return cls(a, b, system.size.astype(float), factor.definite)
 
 
-def near_errors(h: FloatArray, g: FloatArray, b: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+def logdet_errors(h: FloatArray, g: FloatArray, b: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(B,), (B,): errors of the log-determinants of Theta and of a dual point close to its inverse; infinite otherwise.
 
     ``b = sum |theta_ij| v_i v_j`` and ``c = sum |D_ij| d_i d_j`` as in the section on large groups above.
@@ -124,8 +124,8 @@ def near_errors(h: FloatArray, g: FloatArray, b: FloatArray, c: FloatArray) -> t
     return theta, dual
 
 
-def far_error(theta: Conditioning, dual: Conditioning, p: FloatArray) -> FloatArray:
-    """(B,): error of ``tr M - log det(I + M)`` computed as a trace minus two log-determinants."""
+def direct_gap_error(theta: Conditioning, dual: Conditioning, p: FloatArray) -> FloatArray:
+    """(B,): error of ``tr M - log det(I + M)`` computed directly, as a trace less two log-determinants."""
     trace = np.sqrt(p) * theta.eta + (16.0 * _UNIT + 2.0 * _g(2.0 * p)) * theta.sum_b
     return np.asarray(theta.logdet_error + 17.0 * dual.logdet_error + trace)
 
@@ -140,7 +140,7 @@ def _gap_error(system: BlockSystem, bounds: DualityGap, conditioning: Conditioni
     weight, p = system.block_weight, system.size.astype(float)
     h = bounds.gap[system.block_group] / weight
     # The quadratic bound is used for blocks with small gaps only, whatever the gap of the group.
-    small_gap, lowest = np.minimum(h, LARGEST_NEAR**2), 1.0 - LARGEST_NEAR
+    small_gap, lowest = np.minimum(h, MAX_QUADRATIC_NORM**2), 1.0 - MAX_QUADRATIC_NORM
     delta = conditioning.eta / lowest
     error = (
         conditioning.products * small_gap + np.sqrt(2.0 * (1.0 + conditioning.products) * small_gap) * delta + delta**2
@@ -150,7 +150,7 @@ def _gap_error(system: BlockSystem, bounds: DualityGap, conditioning: Conditioni
     if is_large.any():
         factor = factorize(system, bounds.dual, only=is_large)
         dual = Conditioning.of(system, bounds.dual, factor, np.abs(factor.inverse[system.diagonal]))
-        error = np.where(is_large, error + far_error(conditioning, dual, p), error)
+        error = np.where(is_large, error + direct_gap_error(conditioning, dual, p), error)
     return system.sum_per_group(weight * error)
 
 

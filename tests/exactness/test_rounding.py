@@ -18,7 +18,7 @@ from jointglasso.duality import bound_groups
 from jointglasso.engine.nonzeros import flat_from_precisions
 from jointglasso.penalties import GroupPenalty
 from jointglasso.problem import make_problem
-from jointglasso.rounding import Conditioning, near_errors, with_rounding
+from jointglasso.rounding import Conditioning, logdet_errors, with_rounding
 from jointglasso.screening.groups import class_blocks
 
 SCREENS = ("dynamic", "hybrid", "global", "class", "none")
@@ -325,11 +325,11 @@ def test_sums_of_inverses_are_bounded_without_them(seed, size):
     h = np.trace(D @ Theta) - p - np.linalg.slogdet(D)[1] - np.linalg.slogdet(Theta)[1]
     d, v, g = np.sqrt(np.diagonal(Theta)), np.sqrt(np.diagonal(D)), 1e-12
     b, c = (np.abs(Theta) * np.outer(v, v)).sum(), (np.abs(D) * np.outer(d, d)).sum()
-    theta, dual = near_errors(np.array([h]), np.array([g]), np.array([b]), np.array([c]))
+    theta, dual = logdet_errors(np.array([h]), np.array([g]), np.array([b]), np.array([c]))
     needed = (np.abs(W) * np.outer(d, d)).sum() * g, (np.abs(np.linalg.inv(D)) * np.outer(v, v)).sum() * g
     assert needed[0] <= theta[0] / 1.21 <= (1.01 if size < 1e-3 else np.inf) * needed[0]
     assert needed[1] <= dual[0] / 1.21
-    assert np.isinf(near_errors(np.array([40.0]), np.array([g]), np.array([b]), np.array([c]))).all()
+    assert np.isinf(logdet_errors(np.array([40.0]), np.array([g]), np.array([b]), np.array([c]))).all()
 
 
 def test_the_error_of_an_inverse_is_the_sum_of_its_four_terms():

@@ -27,7 +27,7 @@ from jointglasso.blocks.system import bincount, find_keys
 from jointglasso.duality import ROUNDING, gap_radii
 from jointglasso.kernels.pair_types import PermutedBlocks
 from jointglasso.penalties import UNIFORM, PairPenalty
-from jointglasso.rounding import Conditioning, error_of_sums, far_error, near_errors, sum_error
+from jointglasso.rounding import Conditioning, direct_gap_error, error_of_sums, logdet_errors, sum_error
 from jointglasso.solvers.column_order import Permutation
 from jointglasso.solvers.unstored import UnstoredDual
 
@@ -318,7 +318,7 @@ class DualPoint(UnstoredDual):
         sums = error_of_sums(chain, 1.0) * (3.0 * b + logs + of_dual)
         h = self._traces[0] - p - self.logdets[0] - self.logdets[1] + sums
         g = np.array([sum_error(n + 1.0) for n in p])
-        theta, dual = near_errors(h, g, b, self._scaled_dual(d))
+        theta, dual = logdet_errors(h, g, b, self._scaled_dual(d))
         if not np.isfinite(theta + dual).all():
             theta, dual = self._errors_by_inverses(p)
         gap = self.gap + float(weight @ (theta + dual + sums))
@@ -335,7 +335,7 @@ class DualPoint(UnstoredDual):
         rows_b = self._scaled_theta(np.maximum(e, np.sqrt(self.variance)))
         theta_b = np.maximum.reduceat(rows_b, first), np.add.reduceat(rows_b, first)
         theta, dual = Conditioning(theta_a, theta_b, p), Conditioning(dual_a, dual_b, p)
-        return theta.logdet_error, far_error(theta, dual, p) - theta.logdet_error
+        return theta.logdet_error, direct_gap_error(theta, dual, p) - theta.logdet_error
 
     def _sums_of_inverses(self) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
         """Square roots of diag(Theta^-1); measure a of Theta, a and b of the dual point (see `rounding.py`)."""

@@ -178,8 +178,8 @@ class Examined:
     """Bounds on the errors of W: 0 on the sparsity of the factor."""
     u: FloatArray
     """Subgradient of the dual point, S + u / w; equal to w (W - S) where R = 0."""
-    charged: BoolArray
-    """(P, K): entries whose R is not known to be zero."""
+    has_residual: BoolArray
+    """(P, K): entries at which R is not proved to be zero, or is to be rechecked."""
     inside: BoolArray
     """(P,): pairs of zeros proved to be inside the dual ball."""
     margin: FloatArray
@@ -219,34 +219,34 @@ class PairCheck:
         """Whether the least eigenvalue of each class is proved positive, without which no pair is."""
         return all(inverse.mu > 0.0 for inverse in self.inverses.values())
 
-    def candidates(self, must_know: BoolArray) -> Examined:
-        """The candidates of the group; those in `must_know` (P,) have W computed accurately and are charged."""
+    def candidates(self, to_recheck: BoolArray) -> Examined:
+        """The candidates of the group; of those in `to_recheck` (P,) W is computed accurately and R kept."""
         group, entries = self.group, self.point.working_set
         theta = np.zeros(group.in_block.shape)
         theta[entries.active] = self.point.theta
-        return self.examine(group.i, group.j, group.in_block, theta, group.S, must_know)
+        return self.examine(group.i, group.j, group.in_block, theta, group.S, to_recheck)
 
     def examine(
-        self, i: IntArray, j: IntArray, in_block: BoolArray, theta: FloatArray, S: FloatArray, must_know: BoolArray,
+        self, i: IntArray, j: IntArray, in_block: BoolArray, theta: FloatArray, S: FloatArray, to_recheck: BoolArray,
     ) -> Examined:  # fmt: skip
         """Subgradients of pairs; entries of W that leave a doubt are computed more accurately."""
         W, error = self._inverse(i, j, in_block, _COLUMN_SLACK)
         rounding = (self.root_error[:, i] * self.root_error[:, j]).T
-        g, inside, free, margin = self._decide(in_block, theta, S, W, error + rounding)
-        unresolved = (error > 0.0) & (must_know[:, None] | (~free & ~inside[:, None]))
+        g, inside, exact, margin = self._decide(in_block, theta, S, W, error + rounding)
+        unresolved = (error > 0.0) & (to_recheck[:, None] | (~exact & ~inside[:, None]))
         index = np.flatnonzero(unresolved.any(axis=1))
         if len(index):
             W[index], error[index] = self._inverse(i[index], j[index], in_block[index], _ENTRY_SLACK)
-            g, inside, free, margin = self._decide(in_block, theta, S, W, error + rounding)
+            g, inside, exact, margin = self._decide(in_block, theta, S, W, error + rounding)
         u, rest = g.copy(), np.flatnonzero(~inside)
         mask = in_block[rest]
         nearest = np.zeros(mask.shape)
         entries = entries_in_classes(self.group.penalty, mask)
         nearest[mask] = self.group.penalty.nearest_subgradient(theta[rest][mask], g[rest][mask], entries)
         u[rest] = nearest
-        uncertain = (error + rounding > 0.0) & ~free & ~inside[:, None]
-        charged = in_block & ((u != g) | uncertain | must_know[:, None])
-        return Examined(i, j, in_block, theta, S, W, error, u, charged, inside, margin)
+        uncertain = (error + rounding > 0.0) & ~exact & ~inside[:, None]
+        has_residual = in_block & ((u != g) | uncertain | to_recheck[:, None])
+        return Examined(i, j, in_block, theta, S, W, error, u, has_residual, inside, margin)
 
     def _inverse(self, i: IntArray, j: IntArray, in_block: BoolArray, accuracy: float) -> tuple[FloatArray, FloatArray]:
         """(P, K), (P, K): W at pairs inside the blocks, and bounds on its errors; zero elsewhere."""
@@ -277,8 +277,8 @@ class PairCheck:
         margin = (1.0 - gauge * (1.0 + 64.0 * _UNIT)) * self.box - spread
         inside = (theta == 0.0).all(axis=1) & (margin > 0.0)
         threshold = np.array([penalty.threshold(k) for k in range(in_block.shape[1])]) * (1.0 - 64.0 * _UNIT)
-        free = in_block & (theta == 0.0) & (np.abs(g) + group.weights * error < threshold)
-        return g, inside, free & (not penalty.class_dependent), margin
+        exact = in_block & (theta == 0.0) & (np.abs(g) + group.weights * error < threshold)
+        return g, inside, exact & (not penalty.class_dependent), margin
 
     def listed(self) -> tuple[Examined, FloatArray, IntArray]:
         """Listed pairs with R != 0 or to be rechecked; margins of all others, and the number of their entries.
@@ -297,12 +297,12 @@ class PairCheck:
             i, j = i[new], j[new]
             for piece in _pieces(np.arange(len(i)), _EXAMINED):
                 examined = self._examine_new(i[piece], j[piece])
-                charged = examined.charged.any(axis=1)
-                found.append(examined.take(charged))
-                quiet = examined.take(~charged)
-                largest = (group.weights * root[:, quiet.i].T * root[:, quiet.j].T * quiet.in_block).max(axis=1)
-                margins.append(quiet.margin / largest)
-                counts.append(quiet.in_block.sum(axis=1))
+                mask = examined.has_residual.any(axis=1)
+                found.append(examined.take(mask))
+                others = examined.take(~mask)
+                largest = (group.weights * root[:, others.i].T * root[:, others.j].T * others.in_block).max(axis=1)
+                margins.append(others.margin / largest)
+                counts.append(others.in_block.sum(axis=1))
             width = max(64, min(2**16, int(width * min(4.0, _LISTED / (len(i) + 1.0)))))
             first = last
         return Examined.join(found), np.concatenate(margins), np.concatenate(counts)

@@ -74,10 +74,10 @@ class SparseDual(UnstoredDual):
         return GroupSupport(self.candidates.i, self.candidates.j, self.candidates.theta, self.point.diagonal)
 
     @classmethod
-    def of(cls, point: SparsePoint, must_know: BoolArray) -> SparseDual:
-        """Check of all pairs at a point with inverses; `must_know` (P,) marks candidates to be rechecked."""
+    def of(cls, point: SparsePoint, to_recheck: BoolArray) -> SparseDual:
+        """Check of all pairs at a point with inverses; `to_recheck` (P,) marks candidates to be rechecked."""
         check = PairCheck(point)
-        return cls(point, check.candidates(must_know), *check.listed(), check.inverses)
+        return cls(point, check.candidates(to_recheck), *check.listed(), check.inverses)
 
     @property
     def proved(self) -> bool:
@@ -112,7 +112,7 @@ class SparseDual(UnstoredDual):
             on_set = np.zeros(len(part.i), dtype=bool)
             if part is self.candidates:
                 on_set = self.point.working_set.active[:, k]
-            index = np.flatnonzero((part.charged[:, k] | on_set) & part.in_block[:, k])
+            index = np.flatnonzero((part.has_residual[:, k] | on_set) & part.in_block[:, k])
             i, j = (group.slot[group.layout.member_of[k, ends[index]]] for ends in (part.i, part.j))
             R = part.u[index, k] / group.weights[k] - (part.W[index, k] - part.S[index, k])
             for row, column in ((i, j), (j, i)):
@@ -243,7 +243,7 @@ class SparseDual(UnstoredDual):
         for part in (self.candidates, self.listed):
             place = find_keys(part.i * n + part.j, i * n + j)
             matches = np.flatnonzero(place >= 0)
-            subgradient, charged = part.u.copy(), part.charged.copy()
-            subgradient[place[matches], k[matches]], charged[place[matches], k[matches]] = u[matches], True
-            parts.append(replace(part, u=subgradient, charged=charged))
+            subgradient, has_residual = part.u.copy(), part.has_residual.copy()
+            subgradient[place[matches], k[matches]], has_residual[place[matches], k[matches]] = u[matches], True
+            parts.append(replace(part, u=subgradient, has_residual=has_residual))
         return replace(self, candidates=parts[0], listed=parts[1])
