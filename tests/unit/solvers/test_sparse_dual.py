@@ -149,7 +149,7 @@ def require_the_same_certificate(monkeypatch, point, max_updates):
     class Impatient(sparse_check.ClassInverse):
         def __init__(self, *arguments):
             super().__init__(*arguments)
-            self.search = self.search._replace(max_updates=max_updates)
+            self.limits = self.limits._replace(max_updates=max_updates)
 
         def columns(self, variables):
             solved.append(len(variables))
