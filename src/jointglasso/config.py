@@ -1,16 +1,17 @@
 """Tuning constants of the solvers and the engine: size thresholds, frequency of gap checks, iteration limits.
 
-They affect running time, not results: convergence is decided by the duality gap alone. They were chosen by timing on
-the data of docs/performance.md; `benchmarks/tuning.py` halves and doubles each of them and reports the cost. Modules
-read them as ``config.NAME`` at run time, so that one assignment changes a constant everywhere. The constants of
-compiled code are in `kernels/`, because the cache of compiled code is keyed by those files; numbers of a formula, a
-file format or a safeguard are in the module that uses them.
+They affect running time, and results within the tolerance only: convergence is decided by the duality gap. They were
+chosen by timing on the data of docs/performance.md; `benchmarks/tuning.py` halves and doubles each of them, on problems
+of up to 600 variables, in which those of larger groups have no effect (benchmarks/logs/tuning.log). Modules read them
+as ``config.NAME`` at run time, so that one assignment changes a constant everywhere. The constants of compiled code are
+in `kernels/`, because the cache of compiled code is keyed by those files; numbers of a formula, a file format or a
+safeguard are in the module that uses them.
 """
 
 # --- Sizes of blocks ---
 
-#: SMALL: compiled products are faster than BLAS up to this size, groups are swept again rather than solved by Newton's
-#: method, and no group counts as dense. LARGE: groups above it are swept one by one in batches of columns instead of in
+#: SMALL: up to this size compiled products are faster than BLAS, groups are swept again rather than solved by Newton's
+#: method, and never count as dense. LARGE: groups above it are swept one by one in batches of columns instead of in
 #: one compiled call; with 512, groups of 300 to 450 variables with one common factor take 0.65 to 0.8 of the time,
 #: genes of TCGA 1.05 to 1.7 of it. HUGE: groups from this size on are solved without a stored `BlockSystem` even if
 #: that fits into memory (1,055 variables take a third longer so, 2,000 as long, 2,352 three fifths of the time, 4,100 a
@@ -29,7 +30,7 @@ MIN_ENTRIES_FOR_THREADS, MIN_COST_FOR_THREADS = 1e5, 1e6
 TILE = 512
 
 #: Pairs per batch of exact covariances, small enough for the gathered samples to stay in cache.
-CANDIDATES = 20_000
+PAIR_BATCH = 20_000
 
 #: Multiplications per task of a scan on remote workers, about a second on one core; a scan of fewer than five tasks
 #: is not distributed, because workers must receive the samples first.
@@ -59,9 +60,9 @@ CACHED_BYTES = 1e9
 
 # --- Which method (solvers/auto.py) ---
 
-#: Sweeps over small groups per call; the same for fusion penalties, which cost more per pair, and half of the maximal
-#: sweeps over a large group for these.
-FEW_SWEEPS, COMPARING_SWEEPS = 25, 40
+#: Maximal sweeps over small groups per call; the same for penalties that need steps on faces (`uses_faces`), and half
+#: of the maximal sweeps over a large group.
+SMALL_SWEEPS, FUSION_SWEEPS = 25, 40
 
 #: Target gaps of successive rounds of sweeps over small groups, in units of the gap limit.
 REFINE_FACTORS = (1.0, 1e-2, 1e-5)
@@ -80,7 +81,7 @@ ADMM_WORK = 1200.0
 COLUMN_TOLERANCE = (1e-2, 0.1)
 
 #: Smallest and largest number of columns of a batch.
-BATCH_FEWEST, BATCH_MOST = 32, 256
+MIN_BATCH_COLUMNS, MAX_BATCH_COLUMNS = 32, 256
 
 #: Multiplications per block entry in a sweep; multiplications of a factorisation in the time of one of a sweep.
 SWEEP_WORK, FACTOR_WORK = 10.0, 15.0
@@ -93,15 +94,15 @@ ROWS_AT_ONCE, DUAL_ROWS = 256, 2e6
 
 # --- Newton's method (solvers/newton.py, blocks/support.py) ---
 
-#: Maximal faces per direction; relative decrease of the model that a further face must bring; fraction of entries that
-#: may leave a face before the next one is tried.
-NEWTON_FACES, FACE_GAIN, FEW_CROSSINGS = 6, 0.02, 2e-3
+#: Maximal faces per direction; relative decrease of the model that a further face must bring; fraction of the entries
+#: that must have left a face for the next one to be tried.
+NEWTON_FACES, FACE_GAIN, MIN_CROSSINGS = 6, 0.02, 2e-3
 
 #: Maximal conjugate gradient steps per face; fraction of the squared residual at which they end far from the solution.
 FACE_STEPS, FORCING = 200, 1e-3
 
 #: Pairs that may enter the working set in an iteration, in units of the pairs that are in it.
-GROWTH = 8.0
+WORKING_SET_GROWTH = 8.0
 
 #: Inverse density of a support from which on dense Hessian products take less time.
 DENSE_SUPPORT = 4.0

@@ -110,7 +110,7 @@ class SparseGroup:
             S[pairs, k] = source.entries(k, variables[i[pairs]], variables[j[pairs]])
 
         of_class = [(k, np.flatnonzero(in_block[:, k])) for k in self.classes]
-        self.map_pieces(fill, of_class, max(1, len(i) // config.CANDIDATES))
+        self.map_pieces(fill, of_class, max(1, len(i) // config.PAIR_BATCH))
         return S
 
     def activated(self, theta: FloatArray, g: FloatArray, in_block: BoolArray) -> BoolArray:

@@ -225,7 +225,7 @@ def scan_tile_range(tile_range: tuple[int, int], scan: TileScan, progress: Any =
 
 def _pieces(n_candidates: int, n_threads: int = 1) -> list[slice]:
     """Slices of the candidates that are evaluated together: at least one, and one per thread for long lists."""
-    step = min(config.CANDIDATES, max(config.CANDIDATES // 20, -(-n_candidates // n_threads)))
+    step = min(config.PAIR_BATCH, max(config.PAIR_BATCH // 20, -(-n_candidates // n_threads)))
     return [slice(first, first + step) for first in range(0, max(1, n_candidates), step)]
 
 

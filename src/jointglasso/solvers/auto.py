@@ -186,7 +186,7 @@ class _ColumnsOnGroups(_PerGroup):
         return self.groups
 
     def improve(self, todo: BoolArray) -> int:
-        best, taken, max_iter = self.best, [0], min(self.max_iter, 2 * config.COMPARING_SWEEPS)
+        best, taken, max_iter = self.best, [0], min(self.max_iter, 2 * config.FUSION_SWEEPS)
         for group in np.flatnonzero(todo).tolist():
             subtask, positions = extract_group(self.task, best.theta, group, best.limits, self.task.max_iter)
             single = self.task.system.n_groups == 1

@@ -170,7 +170,7 @@ class ColumnAscent:
     @property
     def _max_batch(self) -> int:
         """Maximal number of columns of a batch."""
-        return min(max(self.n_variables // _BATCH_PART, config.BATCH_FEWEST), config.BATCH_MOST)
+        return min(max(self.n_variables // _BATCH_PART, config.MIN_BATCH_COLUMNS), config.MAX_BATCH_COLUMNS)
 
     @property
     def W(self) -> NDArray[np.float32]:

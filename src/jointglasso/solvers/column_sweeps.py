@@ -39,7 +39,7 @@ _FIRST_GAP_CHECK = 0.5
 
 
 def uses_faces(task: SolverTask) -> bool:
-    """Whether sweeps alternate with proximal and Newton steps, because sweeps of the penalty are slow."""
+    """Whether sweeps alternate with proximal and Newton steps: for every penalty but the group penalty."""
     return "forest" not in task.penalty.supports
 
 
@@ -86,7 +86,7 @@ class SmallColumns(IterativeMethod[SmallState, Evaluated]):
     def __init__(self, task: SolverTask, methods: Any, excluded: BoolArray) -> None:
         self.task, self.methods, self.faces = task, methods, uses_faces(task)
         self.small, self.excluded = task.system.largest_block <= config.LARGE, excluded
-        self.max_sweeps = config.COMPARING_SWEEPS if self.faces else config.FEW_SWEEPS
+        self.max_sweeps = config.FUSION_SWEEPS if self.faces else config.SMALL_SWEEPS
 
     def init(self, best: BestSoFar) -> SmallState:
         self.best, self.warm = best, self.task.absolute or (self.task.warm and self.faces)

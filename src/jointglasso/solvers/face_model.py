@@ -86,7 +86,7 @@ class FaceModel:
         moving = state.moving[system.pair_group]
         present &= moving
         enters &= moving
-        limit = int(config.GROWTH * (np.count_nonzero(present) + len(system.members) / system.n_blocks))
+        limit = int(config.WORKING_SET_GROWTH * (np.count_nonzero(present) + len(system.members) / system.n_blocks))
         if np.count_nonzero(enters) > limit:
             decrease = system.sum_per_pair(curvature * step * step)
             enters &= decrease >= np.partition(decrease[enters], -limit)[-limit]
@@ -144,7 +144,7 @@ class FaceModel:
             gained = best.value - moved.value
             open_groups &= (gained < 0.0) | (gained > config.FACE_GAIN * np.abs(moved.value))
             best = self._better(best, moved, self.state.moving)
-            open_groups &= n_crossed > config.FEW_CROSSINGS * self._count(moved.point != 0.0)
+            open_groups &= n_crossed > config.MIN_CROSSINGS * self._count(moved.point != 0.0)
             if not open_groups.any():
                 break
             current = moved

@@ -341,7 +341,7 @@ def test_theta_of_its_own_columns_is_theta(labels):
 @pytest.mark.parametrize("labels", [None, [[0] * 90, [0] * 40 + [1] * 50, [*range(30), *[30] * 60]]])
 def test_w_is_definite_after_every_batch(monkeypatch, n_threads, labels):
     """Big batches, and pairs inside them that are far outside their dual ball."""
-    monkeypatch.setattr(config, "BATCH_FEWEST", 45)
+    monkeypatch.setattr(config, "MIN_BATCH_COLUMNS", 45)
     S = correlated(p=90, strength=0.95)
     task = make_task(S, 0.05, 0.02, 0.05, labels=None if labels is None else np.array(labels), n_threads=n_threads)
     nobody = np.zeros(task.system.n_pairs, dtype=bool)
@@ -404,7 +404,7 @@ def test_pairs_inside_a_batch_that_must_join_do_not_hold_the_sweeps_up():
 
 def test_a_pair_inside_a_batch_can_join(monkeypatch):
     """Columns of a strong pair begin in one batch; they end at the solution, where the pair is not zero."""
-    monkeypatch.setattr(config, "BATCH_FEWEST", 60)
+    monkeypatch.setattr(config, "MIN_BATCH_COLUMNS", 60)
     task = make_task(correlated(p=60, strength=0.6), 0.2, 0.1, 0.2)
     ascent = ColumnAscent.begin(task, task.start, violates_global=np.zeros(task.system.n_pairs, dtype=bool))
     assert len(ascent.batch_bounds) == 2
@@ -416,7 +416,7 @@ def test_a_pair_inside_a_batch_can_join(monkeypatch):
 
 def test_what_a_batch_leaves_behind_does_not_reach_the_next(monkeypatch):
     """Pairs that lie in two blocks of a class are nobody's there, whatever the room says of earlier pairs."""
-    monkeypatch.setattr(config, "BATCH_FEWEST", 45)
+    monkeypatch.setattr(config, "MIN_BATCH_COLUMNS", 45)
     labels = np.array([[0] * 90, [0] * 40 + [1] * 50, [0] * 50 + [1] * 40])
 
     def swept(left_behind):
