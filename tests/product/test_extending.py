@@ -51,7 +51,7 @@ def test_every_penalty_gives_compiled_code_the_same_functions(penalty):
     module = pair.module_of(penalty.pair)
     asked = {name.removeprefix("pair_") for name in vars(pair) if name.startswith("pair_")} - {
         "homogeneous",
-        "separable",
+        "weakly_coupled",
     }
     assert {"value", "update", "gradient"} < asked
     for function in (*asked, "workspace_size"):
