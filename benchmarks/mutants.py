@@ -34,7 +34,7 @@ TIME_LIMIT = 1800.0
 CERTIFICATE, ROUNDING, RECHECK = "duality.py", "rounding.py", "engine/recheck.py"
 CHECKPOINT, DYNAMIC, SCREEN, FACE = (
     "engine/checkpoint.py",
-    "screening/dynamic.py",
+    "screening/rules.py",
     "engine/screening.py",
     "kernels/column_face.py",
 )
@@ -891,19 +891,19 @@ FURTHER = (
     ),
     Mutant(
         "directions without a common null vector",
-        "engine/recession.py",
+        "engine/minimum.py",
         "if norm < _ZERO:",
         "if norm < 0.0:",
         UNBOUNDED,
     ),
     Mutant(
         "every singular problem is unbounded",
-        "engine/recession.py",
+        "engine/minimum.py",
         "            return False\n        before, A",
         "            return True\n        before, A",
         UNBOUNDED,
     ),
-    Mutant("forbidden pairs may grow", "engine/recession.py", " + forbidden * D", "", UNBOUNDED),
+    Mutant("forbidden pairs may grow", "engine/minimum.py", " + forbidden * D", "", UNBOUNDED),
 )
 MUTANTS = (*MUTANTS, *FURTHER)
 

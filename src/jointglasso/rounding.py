@@ -32,6 +32,7 @@ times the sum of the absolute values of its terms, n being the length of the lon
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization, factorize
-from jointglasso.duality import MAX_QUADRATIC_NORM, DualityGap, gap_radii, small_gap_threshold
+from jointglasso.duality import MAX_QUADRATIC_NORM, DualityGap, bound_groups, gap_radii, small_gap_threshold
 from jointglasso.penalties import PairPenalty
 
 _UNIT = np.finfo(np.float64).eps / 2.0
@@ -74,6 +75,14 @@ def with_rounding(
         gap=np.where(proved & ~np.isnan(gap), gap, np.inf),
         rounding=np.where(proved, error, 0.0),
     )
+
+
+def rounded_bounds(
+    system: BlockSystem, theta: FloatArray, penalty: PairPenalty, diagonal_penalty: float, **options: Any
+) -> DualityGap:
+    """`bound_groups`, whose keywords are `options`, with rounding errors included."""
+    bounds = bound_groups(system, theta, penalty, diagonal_penalty, **options)
+    return with_rounding(system, theta, penalty, diagonal_penalty, bounds)
 
 
 def _g(n: FloatArray) -> FloatArray:

@@ -9,8 +9,8 @@ import pytest
 
 import jointglasso as jgl
 from bank import from_samples
+from jointglasso.engine.minimum import is_unbounded
 from jointglasso.engine.options import SOLVERS
-from jointglasso.engine.recession import is_unbounded
 
 S = from_samples(2, 6, 30, seed=4, common=1.0)
 BASE = jgl.solve(S, 0.2, 0.1, tol=1e-10)

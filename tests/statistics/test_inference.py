@@ -189,7 +189,8 @@ def test_a_pooled_effect_has_the_degrees_of_satterthwaite():
 def test_the_interval_of_a_difference_is_that_of_zou():
     """Each limit by the near limits of the two intervals, which are not symmetric far from zero."""
     z, half = np.arctanh([[0.9, -0.2]]), np.array([[0.4, 0.6]])
-    difference, low, high = (float(part[0]) for part in across.difference_interval(z, half))
+    ends = (np.tanh(part) for part in (z, z - half, z + half))
+    difference, low, high = (float(part[0]) for part in across.difference_interval(*ends))
     (r1, r2), (l1, l2), (u1, u2) = np.tanh(z[0]), np.tanh(z[0] - half[0]), np.tanh(z[0] + half[0])
     assert difference == pytest.approx(1.1)
     assert low == pytest.approx(1.1 - np.sqrt((r1 - l1) ** 2 + (u2 - r2) ** 2))

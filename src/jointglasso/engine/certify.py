@@ -9,13 +9,13 @@ import numpy as np
 
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import build_system
-from jointglasso.duality import bound_groups, gap_radii
+from jointglasso.duality import gap_radii
 from jointglasso.engine.recheck import DualInfeasibility
 from jointglasso.engine.runner import GroupRunner
 from jointglasso.engine.screening import Screen
 from jointglasso.engine.task_result import TaskResult
 from jointglasso.problem import JointProblem
-from jointglasso.rounding import with_rounding
+from jointglasso.rounding import rounded_bounds
 from jointglasso.solution import Certificate
 
 #: Block entries up to which a final attempt at a finite gap is made: a second.
@@ -112,8 +112,7 @@ def _bound_on_safe_partition(problem: JointProblem, outcomes: list[TaskResult], 
     for outcome in outcomes:
         inside = outcome.nonzeros.flat(system)
         theta = np.where(inside != 0.0, inside, theta)
-    bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
-    bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
+    bounds = rounded_bounds(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
     n_groups = sum(len(o.gap) for o in outcomes)
     return [replace(o, gap=np.full(len(o.gap), bounds.total_gap / n_groups)) for o in outcomes]
 

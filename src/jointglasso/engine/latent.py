@@ -15,7 +15,7 @@ from jointglasso._threads import blas_threads_for, cores_here
 from jointglasso._typing import IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.data.checks import InputError, check_positive
-from jointglasso.duality import bound_groups, subgradient_within
+from jointglasso.duality import subgradient_within
 from jointglasso.engine.equalities import edge_clusters_of
 from jointglasso.engine.nonzeros import Nonzeros, flat_from_precisions, sparse_matrices
 from jointglasso.engine.planning import NotEnoughMemory
@@ -23,7 +23,7 @@ from jointglasso.engine.progress import Clock
 from jointglasso.engine.runner import RunnerOptions, status_of
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
-from jointglasso.rounding import with_rounding
+from jointglasso.rounding import rounded_bounds
 from jointglasso.screening import Partition
 from jointglasso.screening.groups import class_blocks
 from jointglasso.solution import Certificate, History, Iteration, LowRank, Solution
@@ -147,8 +147,7 @@ def with_latent(
     if start is not None and (low_rank := start.low_rank) is not None:
         point = flat_from_precisions(system, start.precision, p), [low_rank.factors[k] for k in system.block_class]
     with clock.stage("certificate"), blas_threads_for(p):
-        bounds = bound_groups(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
-        bounds = with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds)
+        bounds = rounded_bounds(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
         none = low_rank_is_zero(latent, bounds.dual, bounds.total_gap)
     if none or options.control.stopped_by is not None:
         return replace(plain, low_rank=LowRank(mu, nothing, proved_zero=none))

@@ -30,9 +30,9 @@ from jointglasso.engine.tasks import (
 )
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
-from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
+from jointglasso.screening.rules import DeferredPairs
 from jointglasso.solution import Certificate, Status
 from jointglasso.solvers import GroupSolver
 from jointglasso.solvers.base import remaining_iterations

@@ -13,10 +13,9 @@ from jointglasso.engine.recheck import KKTViolations
 from jointglasso.penalties import PairPenalty, PairWeights
 from jointglasso.problem import JointProblem
 from jointglasso.screening import Partition
-from jointglasso.screening.dynamic import DeferredPairs, start_edges
 from jointglasso.screening.hybrid import weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs, wider_penalty
-from jointglasso.screening.rules import partition_of_pairs
+from jointglasso.screening.rules import DeferredPairs, partition_of_pairs, start_edges
 
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
 

@@ -12,8 +12,8 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks.system import BlockLayout, find_keys, read_blocks
 from jointglasso.data import CovarianceSource
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
-from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks, block_index
+from jointglasso.screening.rules import DeferredPairs
 
 _NONE = np.empty(0, dtype=np.int64)
 

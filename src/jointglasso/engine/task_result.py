@@ -16,7 +16,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.big_group import SomePairs
 from jointglasso.blocks.linalg import Factorization
-from jointglasso.duality import CertifiedEdges, DualityGap, bound_groups, certified_edges
+from jointglasso.duality import CertifiedEdges, DualityGap, certified_edges
 from jointglasso.engine.equalities import NO_PROOFS, EqualityProofs, certified_equalities
 from jointglasso.engine.nonzeros import Nonzeros
 from jointglasso.engine.recheck import (
@@ -28,7 +28,7 @@ from jointglasso.engine.recheck import (
     no_violations,
 )
 from jointglasso.problem import JointProblem
-from jointglasso.rounding import with_rounding
+from jointglasso.rounding import rounded_bounds
 from jointglasso.solvers.dual_point import DualPoint
 from jointglasso.solvers.sparse_dual import SparseDual
 
@@ -55,15 +55,11 @@ class CachedBlocks:
         entries, values, infeasible = self.screening_check.subgradient(theta, bounds)
         if not len(infeasible.value) and self.screening_check.holds_already(bounds, entries, values):
             return bounds, infeasible
-        bounds = bound_groups(
-            system,
-            theta,
-            problem.penalty,
-            problem.diagonal_penalty,
-            factor=bounds.factor,
+        bounds = rounded_bounds(
+            system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor,
             subgradient_override=(entries, values),
-        )
-        return with_rounding(system, theta, problem.penalty, problem.diagonal_penalty, bounds), infeasible
+        )  # fmt: skip
+        return bounds, infeasible
 
     def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
         """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""

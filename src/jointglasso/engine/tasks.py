@@ -13,9 +13,9 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.engine.checkpoint import Checkpoint, Saved
 from jointglasso.engine.nonzeros import Nonzeros
 from jointglasso.problem import JointProblem
-from jointglasso.screening.dynamic import DeferredPairs
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
+from jointglasso.screening.rules import DeferredPairs
 from jointglasso.solvers import GroupSolver
 from jointglasso.solvers.dual_point import DualPoint
 

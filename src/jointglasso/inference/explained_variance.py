@@ -97,14 +97,12 @@ class Predictability(ReprMixin):
         """
         if len(self.class_names) < 2:
             raise InputError("Differences are between classes, and there is only one: give labels y.", "y")
-        estimate, low, high = self._intervals(level)
-        parts = []
+        intervals, parts = self._intervals(level), []
         for a, b in combinations(range(len(self.class_names)), 2):
-            change, both = estimate[:, a] - estimate[:, b], [a, b]
-            below = np.hypot(estimate[:, a] - low[:, a], high[:, b] - estimate[:, b])
-            above = np.hypot(high[:, a] - estimate[:, a], estimate[:, b] - low[:, b])
+            both = [a, b]
+            change, low, high = tests.difference_interval(*(part[:, both] for part in intervals))
             p = tests.difference_p_values(self.eta[:, both], self.error[:, both], self.degrees[both])
-            columns = {"difference": change, "low": change - below, "high": change + above, "p_value": p}
+            columns = {"difference": change, "low": low, "high": high, "p_value": p}
             names = {"class1": self.class_names[a], "class2": self.class_names[b], "variable": self.variable_names}
             parts.append(pd.DataFrame({**names, **columns, "q_value": q_values(p, len(p))}))
         frame = pd.concat(parts).sort_values("p_value", kind="stable", ignore_index=True)

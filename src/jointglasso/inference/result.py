@@ -136,7 +136,8 @@ class Inference(ReprMixin):
 
     def difference_intervals(self, a: int, b: int, level: float = 0.95) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Differences (m,) of the partial correlations of the classes a and b, and both ends of their intervals."""
-        return tests.difference_interval(self.estimates.z[:, [a, b]], self._half_widths(level)[:, [a, b]])
+        z, half = self.estimates.z[:, [a, b]], self._half_widths(level)[:, [a, b]]
+        return tests.difference_interval(np.tanh(z), np.tanh(z - half), np.tanh(z + half))
 
     def leading(self, fdr: float, n: int) -> IntArray:
         """Positions of up to `n` kept pairs that are an edge in some class, smallest p-value first."""

@@ -45,16 +45,17 @@ def contrast(
     return value, student_quantile(level, freedom) * standard_error, p
 
 
-def difference_interval(z: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Difference ``rho_1 - rho_2`` of two classes (m, 2) and its interval, from half-widths of the intervals of z.
+def difference_interval(
+    estimate: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Difference of the estimates of two classes (m, 2), and its interval from the ends of theirs.
 
     MOVER interval of Zou (2007): the distance to each limit is the root of the sum of squares of the distances of the
     corresponding limits of the two classes.
     """
-    rho, low, high = np.tanh(z), np.tanh(z - half), np.tanh(z + half)
-    difference = rho[:, 0] - rho[:, 1]
-    down = np.hypot(rho[:, 0] - low[:, 0], high[:, 1] - rho[:, 1])
-    up = np.hypot(high[:, 0] - rho[:, 0], rho[:, 1] - low[:, 1])
+    difference = estimate[:, 0] - estimate[:, 1]
+    down = np.hypot(estimate[:, 0] - low[:, 0], high[:, 1] - estimate[:, 1])
+    up = np.hypot(high[:, 0] - estimate[:, 0], estimate[:, 1] - low[:, 1])
     return difference, difference - down, difference + up
 
 

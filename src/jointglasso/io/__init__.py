@@ -1,9 +1,8 @@
 """Reading files: delimited text, spreadsheets, arrays, AnnData and GEO files become a `LabelledTable`."""
 
-from jointglasso.io.gene_sets import read_gene_sets
 from jointglasso.io.grid import MISSING_MARKERS
 from jointglasso.io.labelled_table import LabelledTable
 from jointglasso.io.labelling import TableWarning
-from jointglasso.io.reading import read_table
+from jointglasso.io.reading import read_gene_sets, read_table
 
 __all__ = ["MISSING_MARKERS", "LabelledTable", "TableWarning", "read_gene_sets", "read_table"]

@@ -1,4 +1,4 @@
-"""`read_table`: one function for every kind of file."""
+"""`read_table`: one function for every kind of file; and `read_gene_sets`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jointglasso.io.frames import read_excel, read_parquet
 from jointglasso.io.grid import AnnotatedSamples, Grid
 from jointglasso.io.labelled_table import LabelledTable
 from jointglasso.io.labelling import label_and_select, read_label_file
-from jointglasso.io.opening import COMPRESSIONS, KINDS, kind_of, require_file
+from jointglasso.io.opening import COMPRESSIONS, KINDS, kind_of, read_text, require_file, wrong
 from jointglasso.io.orientation import orient
 from jointglasso.io.reading_options import ReadOptions, check_options
 from jointglasso.io.soft import read_soft
@@ -153,3 +153,23 @@ def read_table(
     else:
         samples = orient(GRID_READERS[kind](file, options), options, label_file)
     return label_and_select(samples, options, label_file)
+
+
+def read_gene_sets(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """Genes of each set of a .gmt file (MSigDB: name, description and genes of a set by tabs), by the name of the set.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import jointglasso as jgl
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "hallmarks.gmt"
+    >>> _ = file.write_text(chr(9).join(["HYPOXIA", "MSigDB", "VEGFA", "CA9"]))
+    >>> jgl.io.read_gene_sets(file)
+    {'HYPOXIA': ['VEGFA', 'CA9']}
+    """
+    file = require_file(path)
+    lines = [line.split("\t") for line in read_text(file, None).splitlines() if line.strip()]
+    short = next((number for number, cells in enumerate(lines, 1) if len(cells) < 3), None)
+    if short is not None:
+        raise wrong(f"Set {short} of {file.name!r} has no genes: a line of a .gmt file is name, description, genes.")
+    return {name: [gene for gene in genes if gene] for name, _, *genes in lines}

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -79,6 +80,13 @@ def times(threshold: Any, weight: FloatArray) -> FloatArray:
     """``threshold * weight``, infinite for an infinite weight also where the threshold is zero."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isinf(weight), np.inf, threshold * weight)
+
+
+def _entry_kernels() -> ModuleType:
+    """`jointglasso.kernels.entries`, which takes long to import."""
+    from jointglasso.kernels import entries
+
+    return entries
 
 
 class Coupling(NamedTuple):
@@ -208,10 +216,8 @@ class PairPenalty(ABC):
 
     def value(self, theta: FloatArray, entries: Entries) -> FloatArray:
         """``phi`` of each pair."""
-        from jointglasso.kernels import entries as kernels
-
         out = np.empty(len(entries.start) - 1)
-        kernels.value(self.pair, theta, entries, out)
+        _entry_kernels().value(self.pair, theta, entries, out)
         return out
 
     def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
@@ -226,9 +232,7 @@ class PairPenalty(ABC):
         return self._minimiser(curvature, linear, entries)
 
     def _minimiser(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
-        from jointglasso.kernels import entries as kernels
-
-        out = np.empty_like(linear)
+        out, kernels = np.empty_like(linear), _entry_kernels()
 
         def one(span: slice, part: Entries) -> None:
             kernels.update(self.pair, curvature[span], linear[span], part, self._work(part.n_classes), out[span])
@@ -238,9 +242,7 @@ class PairPenalty(ABC):
 
     def nearest_subgradient(self, theta: FloatArray, wanted: FloatArray, entries: Entries) -> FloatArray:
         """Projection of `wanted` onto the subdifferential of ``phi`` at `theta`."""
-        from jointglasso.kernels import entries as kernels
-
-        out = np.empty_like(wanted)
+        out, kernels = np.empty_like(wanted), _entry_kernels()
 
         def one(span: slice, part: Entries) -> None:
             kernels.nearest_subgradient(
@@ -252,18 +254,14 @@ class PairPenalty(ABC):
 
     def is_dual_feasible(self, u: FloatArray, entries: Entries) -> BoolArray:
         """(P,) whether the values of each pair lie in its dual ball, the subdifferential of ``phi`` at zero."""
-        from jointglasso.kernels import entries as kernels
-
         out = np.empty(len(entries.start) - 1, dtype=bool)
-        kernels.is_dual_feasible(self.pair, u, entries, self._work(entries.n_classes), out)
+        _entry_kernels().is_dual_feasible(self.pair, u, entries, self._work(entries.n_classes), out)
         return out
 
     def gauge(self, u: FloatArray, entries: Entries) -> FloatArray:
         """Gauge of the dual ball: smallest g with the values of a pair in g times the ball; infinite if none exists."""
-        from jointglasso.kernels import entries as kernels
-
         out = np.empty(len(entries.start) - 1)
-        kernels.gauge(self.pair, u, entries, self._work(entries.n_classes), out)
+        _entry_kernels().gauge(self.pair, u, entries, self._work(entries.n_classes), out)
         return out
 
     def face(self, theta: FloatArray, entries: Entries) -> tuple[IntArray, FloatArray]:
@@ -272,34 +270,26 @@ class PairPenalty(ABC):
         On the face zeros stay zero and equal values of neighbouring classes stay equal: one free variable per cluster
         of equal values, numbered through all pairs.
         """
-        from jointglasso.kernels import entries as kernels
-
         variable, slope = np.empty(len(theta), dtype=np.int64), np.empty_like(theta)
-        kernels.face(self.pair, theta, entries, variable, slope)
+        _entry_kernels().face(self.pair, theta, entries, variable, slope)
         return variable, slope
 
     def hvp(self, theta: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
         """Hessian-vector product of phi on the face of `theta`; zero for penalties that are linear there."""
-        from jointglasso.kernels import entries as kernels
-
         out = np.empty_like(step)
-        kernels.hvp(self.pair, theta, step, entries, out)
+        _entry_kernels().hvp(self.pair, theta, step, entries, out)
         return out
 
     def hessian_diagonal(self, theta: FloatArray, entries: Entries) -> FloatArray:
         """Diagonal of the Hessian of phi on the face of `theta`."""
-        from jointglasso.kernels import entries as kernels
-
         out = np.empty_like(theta)
-        kernels.hessian_diagonal(self.pair, theta, entries, out)
+        _entry_kernels().hessian_diagonal(self.pair, theta, entries, out)
         return out
 
     def retract(self, theta: FloatArray, trial: FloatArray, entries: Entries) -> FloatArray:
         """`trial` moved to the closure of the face of `theta`: no value changes its sign, no cluster its order."""
-        from jointglasso.kernels import entries as kernels
-
         out = trial.copy()
-        kernels.retract(self.pair, theta, entries, out)
+        _entry_kernels().retract(self.pair, theta, entries, out)
         return out
 
     @abstractmethod

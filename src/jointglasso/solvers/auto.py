@@ -34,13 +34,14 @@ from jointglasso.solvers.column_ascent import suits_columns
 from jointglasso.solvers.column_sweeps import (
     SmallColumns,
     StoredColumns,
+    dense_groups,
+    extract_group,
     prox_step,
     slow_groups,
     step_on_face,
     uses_faces,
 )
 from jointglasso.solvers.newton import Newton, NewtonOnFaces
-from jointglasso.solvers.small_groups import dense_groups, extract_group
 
 #: Maximal number of outer iterations over the diagonal of W for a fused diagonal: those that converge need fewer.
 _DIAGONALS = 8

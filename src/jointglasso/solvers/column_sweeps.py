@@ -9,18 +9,20 @@ counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from jointglasso import config
-from jointglasso._typing import BoolArray, FloatArray
+from jointglasso._threads import Workers
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import FusedDiagonal
-from jointglasso.solvers.base import BestSoFar, Candidate, Evaluated, IterativeMethod, SolverTask, State, run
+from jointglasso.solvers.base import BestSoFar, Candidate, Evaluated, IterativeMethod, Report, SolverTask, State, run
 from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check
 from jointglasso.solvers.newton import NewtonOnFaces
-from jointglasso.solvers.small_groups import dense_groups, extract_group, sweep_groups
 
 #: Consecutive gap checks without improvement after which sweeps end; gap after a full round of sweeps, in units of the
 #: gap limit, above which a group is not swept again; maximal Newton steps on a face.
@@ -41,6 +43,29 @@ _FIRST_GAP_CHECK = 0.5
 def uses_faces(task: SolverTask) -> bool:
     """Whether sweeps alternate with proximal and Newton steps: for every penalty but the group penalty."""
     return "forest" not in task.penalty.supports
+
+
+def extract_group(
+    task: SolverTask, theta: FloatArray, group: int, limits: FloatArray, max_iter: int
+) -> tuple[SolverTask, IntArray | slice]:
+    """One group as a separate task with an absolute gap limit, and its positions in flat storage."""
+    system, positions = task.system.only_groups(np.array([group]))
+    report: Report = task.report if task.system.n_groups == 1 else lambda objective, gap: False
+
+    def keep(group_theta: Callable[[], FloatArray]) -> None:
+        def full_theta() -> FloatArray:
+            full = theta.copy()
+            full[positions] = group_theta()
+            return full
+
+        task.keep(full_theta)
+
+    start = theta[positions].copy() if isinstance(positions, slice) else theta[positions]
+    subtask = replace(
+        task, system=system, start=start, known=None, gap_budget=np.ones(1), tol=float(limits[group]),
+        rest=0.0, max_iter=max_iter, absolute=True, report=report, keep=keep,
+    )  # fmt: skip
+    return subtask, positions
 
 
 def step_on_face(best: BestSoFar, group: int) -> int:
@@ -68,6 +93,42 @@ def prox_step(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
         slope = weight * (variance - system.optimal_variance(task.diagonal_penalty))
         diagonal = fused.update(weight * variance**2, weight * variance**2 * diagonal + slope)
     return system.scatter(entries, diagonal)
+
+
+def sweep_groups(
+    task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
+) -> int:
+    """Column sweeps over the groups in `todo`, improving `theta` in place; return the maximal number of sweeps."""
+    from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, SweepWorkspace, ascend_small_groups
+
+    system, penalty = task.system, task.penalty
+    by_group, n_variables = np.argsort(system.block_group, kind="stable"), int(system.members.max()) + 1
+    start = np.searchsorted(system.block_group[by_group], np.arange(system.n_groups + 1))
+    groups = GroupIndex(start, by_group, system.block_class, system.members, n_variables, system.n_classes)
+    box_radius, workspace_size = penalty.box_radius(system.n_classes), penalty.workspace_size(system.n_classes)
+    diagonal_penalty, blocks = float(task.diagonal_penalty), system.compiled
+    stop = SweepLimits(limits, max_sweeps, penalty.scale, box_radius, diagonal_penalty, *config.COLUMN_TOLERANCE)
+
+    def sweep(selected: BoolArray) -> int:
+        workspace = SweepWorkspace.allocate(groups, blocks, workspace_size)
+        sweeps = ascend_small_groups(penalty.pair, groups, blocks, stop, theta, inverse, selected, workspace)
+        return int(sweeps.max(initial=0))
+
+    return max(Workers(task.n_threads).map(sweep, schedule_groups(system, todo, task.n_threads)))
+
+
+def schedule_groups(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:
+    """Masks (G,) of the groups of each thread, dealt in order of decreasing cost; one mask if the work is small."""
+    cost = system.sum_per_group(system.size.astype(float) ** 4) * todo
+    if n_threads == 1 or cost.sum() < config.MIN_COST_FOR_THREADS:
+        return [todo]
+    order = np.argsort(-cost, kind="stable")
+    schedule = []
+    for thread in range(n_threads):
+        mask = np.zeros_like(todo)
+        mask[order[thread::n_threads]] = True
+        schedule.append(todo & mask)
+    return [share for share in schedule if share.any()]
 
 
 @dataclass(kw_only=True)
@@ -143,6 +204,19 @@ class SmallColumns(IterativeMethod[SmallState, Evaluated]):
         if self.faces and state.n_rounds == 0 and not self.task.absolute:
             return min(1.0, max(_FIRST_REFINE_FACTOR, _FIRST_REFINE_GAP / self.task.tol))
         return config.REFINE_FACTORS[state.n_rounds]
+
+
+def dense_groups(system: BlockSystem, violates_global: BoolArray) -> BoolArray:
+    """(G,): groups of at least `config.SMALL` variables in which most pairs are strong, with dense solutions.
+
+    Newton's active set then contains nearly all pairs, and its face changes in every iteration. Column sweeps, which
+    use the face of one column at a time, are not affected; where they do not apply, ADMM costs less.
+    """
+    if system.size.max(initial=0) < config.SMALL:
+        return np.zeros(system.n_groups, dtype=bool)
+    n_pairs = system.sum_pairs_per_group(np.ones(system.n_pairs))
+    share = system.sum_pairs_per_group(violates_global.astype(float)) / np.maximum(n_pairs, 1.0)
+    return np.asarray((share > config.DENSE_FRACTION) & (system.largest_block >= config.SMALL))
 
 
 def slow_groups(task: SolverTask) -> BoolArray:
