@@ -794,8 +794,8 @@ FURTHER = (
     Mutant(
         "an interval from the other limits",
         TESTS,
-        "down = np.hypot(rho[:, 0] - low[:, 0], high[:, 1] - rho[:, 1])",
-        "down = np.hypot(high[:, 0] - rho[:, 0], rho[:, 1] - low[:, 1])",
+        "down = np.hypot(estimate[:, 0] - low[:, 0], high[:, 1] - estimate[:, 1])",
+        "down = np.hypot(high[:, 0] - estimate[:, 0], estimate[:, 1] - low[:, 1])",
         INFERENCE,
     ),
     Mutant(

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import click
 
-from jointglasso.cli.demo import demo
 from jointglasso.cli.doctor import doctor
 from jointglasso.cli.export import export, report
-from jointglasso.cli.fit import fit
+from jointglasso.cli.fit import demo, fit
 from jointglasso.cli.infer import infer
 from jointglasso.cli.path import path
 from jointglasso.cli.screen import screen

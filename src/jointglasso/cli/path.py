@@ -11,10 +11,9 @@ import click
 from jointglasso._display import table_text
 from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import data_options, folder_options, grid_options, numbers, solve_options
-from jointglasso.cli.results import result_folder, write_parameters, write_table
+from jointglasso.cli.results import facts_of, result_folder, write_parameters, write_table
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, counting, make_grid, workers_of
-from jointglasso.cli.summaries import facts_of
 
 if TYPE_CHECKING:
     from jointglasso import Solution

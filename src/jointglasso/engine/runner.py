@@ -17,7 +17,6 @@ from jointglasso.engine.nonzeros import Nonzeros, starts_of_tasks
 from jointglasso.engine.progress import Control, Progress
 from jointglasso.engine.solve_big_task import is_big
 from jointglasso.engine.solve_task import rebuild, solve_task
-from jointglasso.engine.subset import subset_for
 from jointglasso.engine.task_result import CachedBlocks, TaskResult, UnstoredBlocks
 from jointglasso.engine.tasks import (
     MemoryPlan,
@@ -26,6 +25,7 @@ from jointglasso.engine.tasks import (
     WarmStart,
     gap_fractions,
     start_objectives,
+    subset_for,
     task_groups,
 )
 from jointglasso.errors import argument

@@ -1,7 +1,8 @@
 """Solution of one task: some independent groups, built, validated, solved and rechecked by a top-level function.
 
 `solve_task` depends on its arguments only, and its result is small. Both can be pickled, so that a thread, another
-process or another machine can run it; `subset.py` reduces the shared data to what one task needs.
+process or another machine can run it; `tasks.subset_for` reduces the shared data to what one
+task needs.
 """
 
 from __future__ import annotations

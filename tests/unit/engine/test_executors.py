@@ -26,8 +26,7 @@ from jointglasso.engine.progress import Control
 from jointglasso.engine.runner import GroupRunner, RunnerOptions
 from jointglasso.engine.screening import Screen
 from jointglasso.engine.solve_task import solve_task
-from jointglasso.engine.subset import BlockCovariance, subset_for
-from jointglasso.engine.tasks import WarmStart
+from jointglasso.engine.tasks import BlockCovariance, WarmStart, subset_for
 from jointglasso.problem import make_problem
 
 LAMBDAS = 0.4, 0.1
