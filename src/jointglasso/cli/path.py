@@ -47,12 +47,10 @@ def path(session: Session, /, **options: Any) -> int:
             solutions = jgl.solve_path(
                 data.source,
                 points,
-                n_jobs=options["n_jobs"],
-                executor=executor,
                 checkpoint=options["checkpoint"],
                 on_interrupt="return" if options["keep_partial"] else "raise",
                 weights=data.preparation["weights"],
-                **arguments_of_solve(options, data),
+                **arguments_of_solve(options | {"executor": executor}, data),
             )
             facts = _save_solutions(session, folder, points, solutions)
         write_table(folder / "path.csv", _columns(facts))

@@ -35,8 +35,11 @@ FIRST_ESTIMATE = 5
 
 
 def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
-    """Keyword arguments common to `solve`, `solve_path`, `select` and `edge_stability`, the class weights excepted."""
-    names = ("tol", "max_iter", "penalize_diagonal", "penalty_shape")
+    """Keyword arguments common to `solve`, `solve_path`, `select` and `edge_stability`, the class weights excepted.
+
+    `options` has the executor of `workers_of` as well.
+    """
+    names = ("tol", "max_iter", "penalize_diagonal", "penalty_shape", "n_jobs", "executor")
     arguments = {name: options[name] for name in names if options[name] is not None}
     if options["max_memory"] is not None:
         arguments["max_memory"] = options["max_memory"] * 2**30
@@ -146,8 +149,6 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             cv=options["folds"],
             n_subsamples=options["subsamples"],
             random_state=options["seed"],
-            n_jobs=options["n_jobs"],
-            executor=options["executor"],
             callback=show,
             on_interrupt="return",
             halves=data.samples.n_variables <= MANY_VARIABLES,

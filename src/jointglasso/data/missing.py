@@ -101,10 +101,15 @@ def _complete_cases(samples: Samples, smallest: int) -> Samples:
 
 def pairwise_products(Z: FloatArray) -> tuple[FloatArray, IntArray]:
     """(p, p): mean of ``z_i z_j`` over the rows where both are observed, and (p, p): the number of those rows."""
-    present = ~np.isnan(Z)
-    filled = np.where(present, Z, 0.0)
-    counts = present.T.astype(float) @ present.astype(float)
+    filled, counts = np.where(np.isnan(Z), 0.0, Z), pair_counts(Z)
     return (filled.T @ filled) / np.maximum(counts, 1.0), counts.astype(np.int64)
+
+
+def pair_counts(X: FloatArray) -> FloatArray:
+    """(p, p): number of samples with both values of each pair."""
+    present = (~np.isnan(X)).astype(float)
+    counts: FloatArray = present.T @ present
+    return counts
 
 
 def pairwise_correlation(Z: FloatArray, class_name: str, variable_names: tuple[str, ...]) -> FloatArray:
@@ -138,8 +143,7 @@ def effective_sizes(samples: Samples) -> IntArray:
     """
     sizes = []
     for X in samples.matrices:
-        present = (~np.isnan(X)).astype(float)
-        counts = (present.T @ present)[np.triu_indices(X.shape[1], 1)]
+        counts = pair_counts(X)[np.triu_indices(X.shape[1], 1)]
         sizes.append(len(X) if not len(counts) else max(2, int(len(counts) / (1.0 / np.maximum(counts, 1.0)).sum())))
     return samples.reduced_sizes(np.array(sizes, dtype=np.int64))
 

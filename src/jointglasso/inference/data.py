@@ -15,6 +15,7 @@ from jointglasso.data import CovarianceSource, SampleCovariance
 from jointglasso.data.checks import InputError, check_choice
 from jointglasso.data.effects import by_class, complete_rows, without_effects
 from jointglasso.data.kinds import LATENT
+from jointglasso.data.missing import MISSING, pair_counts
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples, read_samples
@@ -25,8 +26,6 @@ from jointglasso.inference.support import class_weights
 from jointglasso.selection.em import imputed
 
 ASSOCIATIONS = ("nonparanormal", "pearson", "spearman", *LATENT)
-
-MISSING = ("refuse", "complete", "pairwise", "em")
 
 
 def check_combination(
@@ -216,7 +215,7 @@ def _resampled(recomputed: Recomputed, sizes: FloatArray, subjects: list[Any] | 
             f"them, or take {argument('association', 'nonparanormal')} with {argument('missing', 'complete')}.",
             "association",
         )
-    fewest = [_pair_counts(X).min() for X in samples.matrices]
+    fewest = [pair_counts(X).min() for X in samples.matrices]
     _require_enough(fewest, samples.class_names, "samples that have both values of some pair")
     prepared = preparation(samples)
     _require_distinct(prepared.source)
@@ -248,13 +247,6 @@ def _require_distinct(source: CovarianceSource) -> None:
             )
 
 
-def _pair_counts(X: FloatArray) -> FloatArray:
-    """(p, p): number of samples with both values of each pair."""
-    present = (~np.isnan(X)).astype(float)
-    counts: FloatArray = present.T @ present
-    return counts
-
-
 def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, association: str) -> InferenceData:
     """Multiple imputation: `COPIES` draws per sample, treated as repeated samples of one subject.
 
@@ -266,7 +258,7 @@ def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, as
         scores, scale="correlation", class_names=samples.class_names, variable_names=samples.variable_names
     )
     labels_by_class = [np.arange(len(X)) for X in samples.matrices] if subjects is None else subjects
-    gain = [len(X) / np.maximum(_pair_counts(X), 1.0) for X in samples.matrices]
+    gain = [len(X) / np.maximum(pair_counts(X), 1.0) for X in samples.matrices]
     data = InferenceData(source, scores, sizes, [np.repeat(labels, COPIES) for labels in labels_by_class], gain)
     _require_enough(data.units, samples.class_names, "subjects (groups)")
     smallest = [len(X) / factor.max() for X, factor in zip(samples.matrices, gain, strict=True)]

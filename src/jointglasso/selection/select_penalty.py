@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,6 @@ from jointglasso.selection.solves import (
     quiet_solves,
     warn_not_converged,
 )
-from jointglasso.solution import Solution
 
 #: Default class weights where samples are given: the sampling noise is then equal in all classes.
 WEIGHTS = "sqrt_sample_size"
@@ -353,22 +353,18 @@ def _by_score(data: SelectionData, settings: SelectionSettings, omegas: Sequence
     else:
         gamma = GAMMA.get(settings.criterion, 0.0) if settings.gamma is None else settings.gamma
         evaluate = Information(data.source, settings.criterion, gamma, settings.relaxed, settings.solve)
-    budget = Budget(data.source, settings.max_seconds, settings.solve)
-    workers = WorkerPool.of(settings.n_jobs, settings.executor, settings.solve.max_memory)
-    search_converged = None
-    interim = EvaluatedPoints()
+    budget, search_converged = Budget(data.source, settings.max_seconds, settings.solve), None
     if settings.grid is None:
         search = CoarseToFineSearch(evaluate, budget, *_region(data, settings, omegas), data.source.n_classes)
         n_points = N_POINTS if len(omegas) > 1 and data.source.n_classes > 1 else N_POINTS // 3
-        tracker = Tracker(settings.callback, n_points * evaluate.solves, interim, at_least_left=evaluate.solves)
-        outcome = _run_or_interim(lambda: search.run(tracker, workers, settings.patience or 2), interim, settings)
+        run = partial(search.run, patience=settings.patience or 2)
+        outcome = _outcome(run, settings, n_points * evaluate.solves, at_least_left=evaluate.solves)
         grid = LambdaGrid.from_points([*outcome.done, *outcome.left_out])
         search_converged = search.finished
     else:
         grid = as_grid(settings.grid)
-        tracker = Tracker(settings.callback, len(grid) * evaluate.solves, interim)
-        stop = Patience(settings.patience, evaluate.tie)
-        outcome = _run_or_interim(lambda: walk_grid(evaluate, grid, stop, budget, tracker, workers), interim, settings)
+        walk = partial(walk_grid, evaluate, grid, Patience(settings.patience, evaluate.tie), budget)
+        outcome = _outcome(walk, settings, len(grid) * evaluate.solves)
     if isinstance(evaluate, Information) and data.source.n_variables <= SCANNED_ONCE and not outcome.interrupted:
         outcome = replace(outcome, done=certify_choice(evaluate, outcome.done))
     scores = _column(grid, outcome.done, "score")
@@ -380,10 +376,7 @@ def _by_score(data: SelectionData, settings: SelectionSettings, omegas: Sequence
         )
     tried = [number for number, point in enumerate(grid) if point in outcome.done]
     best = tried[evaluate.choose([outcome.done[grid[number]] for number in tried])]
-    solution = _solution(data, outcome.done[grid[best]], settings)
-    result = _result(data, grid, outcome.done, best, solution, settings.criterion, evaluate)
-    left_out = describe_left_out(outcome.left_out)
-    return replace(result, finished=search_converged, left_out=left_out, interrupted=outcome.interrupted)
+    return replace(_result(data, settings, evaluate, grid, outcome, best), finished=search_converged)
 
 
 def _region(
@@ -405,44 +398,35 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     grid = grid_for(data.source, settings.solve) if settings.grid is None else as_grid(settings.grid)
     evaluate = Instability(data, settings.n_subsamples, settings.random_state, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
-    interim = EvaluatedPoints()
-    tracker = Tracker(settings.callback, len(grid) * evaluate.solves, interim)
-    workers = WorkerPool.of(settings.n_jobs, settings.executor, settings.solve.max_memory)
-    stop = UnstableBeyond(settings.beta)
-    outcome = _run_or_interim(lambda: walk_grid(evaluate, grid, stop, budget, tracker, workers), interim, settings)
+    walk = partial(walk_grid, evaluate, grid, UnstableBeyond(settings.beta), budget)
+    outcome = _outcome(walk, settings, len(grid) * evaluate.solves)
     measured = _column(grid, outcome.done, "score")
     instability = monotone(grid, measured)
     edges = np.array([outcome.done[point].edges.sum() if point in outcome.done else np.nan for point in grid])
     best = choose(grid, instability, edges, settings.beta)
-    solution = _solution(data, outcome.done[grid[best]], settings)
-    result = _result(data, grid, outcome.done, best, solution, "stars", evaluate)
+    result = _result(data, settings, evaluate, grid, outcome, best)
     return replace(
         result,
         limit=settings.beta,
         records={**result.records, "score": instability, "measured_instability": measured},
         criterion_name=f"{evaluate.name}, at most {settings.beta:g}",
-        left_out=describe_left_out(outcome.left_out),
-        interrupted=outcome.interrupted,
     )
 
 
-def _run_or_interim(
-    search: Callable[[], SearchResult], interim: EvaluatedPoints, settings: SelectionSettings
+def _outcome(
+    search: Callable[[Tracker, WorkerPool], SearchResult],
+    settings: SelectionSettings,
+    n_solves: int,
+    at_least_left: int = 0,
 ) -> SearchResult:
     """Outcome of a search; after an interrupt with ``on_interrupt="return"``, the points evaluated so far."""
+    interim, workers = EvaluatedPoints(), WorkerPool.of(settings.n_jobs, settings.executor, settings.solve.max_memory)
     try:
-        return search()
+        return search(Tracker(settings.callback, n_solves, interim, at_least_left), workers)
     except KeyboardInterrupt:
         if settings.on_interrupt == "raise" or not interim.done:
             raise
         return SearchResult(interim.done, {}, interrupted=True)
-
-
-def _solution(data: SelectionData, chosen: Evaluation, settings: SelectionSettings) -> Solution:
-    """Solution on all samples at the chosen point; information criteria have computed it already."""
-    if settings.criterion in CRITERIA and chosen.solutions:
-        return chosen.solutions[0]
-    return solve_point(data.source, chosen.lambda1, chosen.lambda2, None, settings.solve)
 
 
 def _column(grid: LambdaGrid, evaluations: Mapping[tuple[float, float], Evaluation], name: str) -> Any:
@@ -454,19 +438,23 @@ def _column(grid: LambdaGrid, evaluations: Mapping[tuple[float, float], Evaluati
 
 def _result(
     data: SelectionData,
-    grid: LambdaGrid,
-    evaluations: Mapping[tuple[float, float], Evaluation],
-    best: int,
-    solution: Solution,
-    criterion: str,
+    settings: SelectionSettings,
     evaluate: Evaluator,
+    grid: LambdaGrid,
+    outcome: SearchResult,
+    best: int,
 ) -> SelectionResult:
+    """Result with the solution on all samples at the best point; information criteria have computed it already."""
+    evaluations, chosen = outcome.done, outcome.done[grid[best]]
+    solution = chosen.solutions[0] if settings.criterion in CRITERIA and chosen.solutions else None
+    if solution is None:
+        solution = solve_point(data.source, chosen.lambda1, chosen.lambda2, None, settings.solve)
     done = [evaluations.get(point) for point in grid]
     edges = np.array([np.zeros(data.source.n_classes) if e is None else e.edges for e in done]).round().astype(int)
     edges[best] = solution.n_edges
     details = dict.fromkeys(name for e in done if e is not None for name in e.details)
     return SelectionResult(
-        criterion=criterion,
+        criterion=settings.criterion,
         criterion_name=evaluate.name,
         grid=grid,
         best=best,
@@ -487,4 +475,6 @@ def _result(
         },
         n_failed=sum(e.n_failed for e in done if e is not None),
         n_solves=sum(evaluate.solves for e in done if e is not None),
+        left_out=describe_left_out(outcome.left_out),
+        interrupted=outcome.interrupted,
     )
