@@ -3,6 +3,13 @@
     python benchmarks/choices.py run [--repetitions 10] [--first-seed 0] [--processes 2] [--out choices.jsonl]
     python benchmarks/choices.py table choices.jsonl
     python benchmarks/choices.py certified [--repetitions 10]
+    python benchmarks/choices.py weak [--repetitions 10] [--first-seed 300]
+
+`table` also has the rule of `penalty="auto"` applied to the losses of "group" and "fused", against the better of both.
+
+`weak`: designs of many weak edges. The default beside the best of all points that its search tried (for which one needs
+the truth) and beside two stages: the choice at gamma = 0.2, of which pairs remain that `infer` finds in any class
+(`omnibus`) or in all (`pooled_effect`) at a false discovery rate of 0.1, or edges of three quarters of 50 half-samples.
 
 `certified`: a questionnaire of 25 items that depend on five factors (one class, 2,800 people, so that nearly all pairs
 are edges), the 100 penalties of qgraph and the extended BIC of the penalised matrices: points whose number of edges is
@@ -180,6 +187,80 @@ def table(path: str) -> None:
             ]
             print(f"| {name} | {len(seeds)} | " + " | ".join(cells) + " |")
 
+    gate(rows)
+
+
+def gate(rows: list[dict]) -> None:
+    """Matthews correlation of the smaller held-out loss of "group" and "fused", and of the better of them."""
+    print("\n| design | data sets | group | fused | by loss | by loss - better of both |\n|" + "---|" * 6)
+    for name in DESIGNS:
+        pairs = [
+            {r["way"]: r for r in rows if (r["design"], r["seed"]) == (name, seed) and r["way"] in ("group", "fused")}
+            for seed in sorted({r["seed"] for r in rows})
+        ]
+        pairs = [pair for pair in pairs if len(pair) == 2 and not np.isnan(pair["group"]["mcc"])]
+        if len(pairs) < 2 or name.startswith("noise"):
+            continue
+        group, fused = (np.array([pair[way]["mcc"] for pair in pairs]) for way in ("group", "fused"))
+        is_fused = [np.mean(pair["fused"]["loss"]) < np.mean(pair["group"]["loss"]) for pair in pairs]
+        by_loss = np.where(is_fused, fused, group)
+        better = group if group.mean() > fused.mean() else fused
+        change, error = (by_loss - better).mean(), (by_loss - better).std(ddof=1) / np.sqrt(len(pairs))
+        means = " | ".join(f"{values.mean():.3f}" for values in (group, fused, by_loss))
+        print(f"| {name} | {len(pairs)} | {means} | {change:.3f} ({error:.3f}) |")
+
+
+WEAK = ("preferential attachment K3 n120", "blocks K3 n100", "attachment, half moved K3 n150", "noise K3 n60")
+
+
+def two_stages(name: str, seed: int) -> dict[str, list[np.ndarray]]:
+    """Edges of each class by rule."""
+    import jointglasso as jgl
+    import recovery
+
+    X, y, truth, _ = draw(name, seed)
+    chosen, weaker = jgl.select(X, y), jgl.select(X, y, gamma=0.2)
+    first, tested, p = recovery.edges(weaker.penalized_precision), jgl.infer(X, y), X.shape[1]
+    source = jgl.SampleCovariance.from_labels(X, y, scale="correlation")
+    options = {"weights": "sqrt_sample_size", "penalize_diagonal": False}
+    points = [recovery.edges(jgl.solve(source, *point, tol=1e-4, **options).precision) for point in chosen.grid]
+    stable = jgl.edge_stability(X, y, lambda1=weaker.lambda1, lambda2=weaker.lambda2, random_state=0).frequencies
+    return {
+        "default": recovery.edges(chosen.penalized_precision),
+        "best of its points": max(points, key=lambda found: np.nan_to_num(recovery.matthews(found, truth))),
+        "gamma 0.2": first,
+        "and found in any class": [part & pairs_of(tested.omnibus(fdr=0.1), p) for part in first],
+        "and found in all classes": [part & pairs_of(tested.pooled_effect(fdr=0.1), p) for part in first],
+        "and stable": [part & np.triu(at.toarray() >= 0.75, 1) for part, at in zip(first, stable, strict=True)],
+    }
+
+
+def pairs_of(table, p: int) -> np.ndarray:
+    """Upper triangle of the pairs in a table of `infer`, of variables x0, x1, ..."""
+    found = np.zeros((p, p), dtype=bool)
+    found[table["variable1"].str[1:].astype(int), table["variable2"].str[1:].astype(int)] = True
+    return np.triu(found | found.T, 1)
+
+
+def weak(repetitions: int, first_seed: int) -> None:
+    import recovery
+
+    warnings.simplefilter("ignore")
+    for name in WEAK:
+        values: dict[str, list[float]] = {}
+        for seed in range(first_seed, first_seed + repetitions):
+            truth = draw(name, seed)[2]
+            for rule, found in two_stages(name, seed).items():
+                false = np.mean([(f & ~t).sum() for f, t in zip(found, truth, strict=True)])
+                values.setdefault(rule, []).append(
+                    float(false) if name.startswith("noise") else recovery.matthews(found, truth)
+                )
+        print(f"\n{name}: {'false edges a class' if name.startswith('noise') else 'Matthews correlation'}")
+        for rule, numbers in values.items():
+            change = np.array(numbers) - np.array(values["default"])
+            error = change.std(ddof=1) / np.sqrt(len(change))
+            print(f"| {rule} | {np.mean(numbers):.3f} | {change.mean():+.3f} ({error:.3f}) |", flush=True)
+
 
 def questionnaire(seed: int) -> np.ndarray:
     """Answers 1 to 6 of 2,800 people to 25 items, five for each of five correlated factors."""
@@ -227,9 +308,14 @@ def main() -> None:
     running.add_argument("--out", default="choices.jsonl")
     commands.add_parser("table").add_argument("file")
     commands.add_parser("certified").add_argument("--repetitions", type=int, default=10)
+    of_weak = commands.add_parser("weak")
+    of_weak.add_argument("--repetitions", type=int, default=10)
+    of_weak.add_argument("--first-seed", type=int, default=300)
     options = parser.parse_args()
     if options.command == "certified":
         certified(options.repetitions)
+    elif options.command == "weak":
+        weak(options.repetitions, options.first_seed)
     else:
         run(options) if options.command == "run" else table(options.file)
 

@@ -15,7 +15,8 @@ test of partial correlations (inverse of S, Fisher's z), where p < n.
 `zeros`: bias of the correlations, and the networks of `select`, of data with many zeros by association.
 `missing`: the same with values missing at random, `missing="em"`.
 `permutation`: level of `jointglasso.network_test` where the graphs are equal, and its time.
-`power`: its power where they differ, and level and power of contrasts of four classes.
+`power`: its power where they differ, and level and power of contrasts of four classes, also of the same people.
+`sets`: its level and power for sets of variables.
 `combinations`: level of `network_test` with Spearman's correlations, pairwise deletion and ordinal variables.
 `listed`: differences between classes as `jointglasso fit` lists them: those of the estimates, and the significant ones.
 `latent`: latent variables of a known number: the number that `select(latent="auto")` finds, and the edges that it,
@@ -537,6 +538,9 @@ def chain(p: int, value: float, first: float | None = None) -> np.ndarray:
 
 INTERACTION = {"contrast": {"c0": 1, "c1": -1, "c2": -1, "c3": 1}, "arms": {"c0": "d", "c1": "d", "c2": "p", "c3": "p"}}
 
+#: The same for people who were measured twice.
+PAIRED = {**INTERACTION, "paired": True}
+
 #: Chains of ten variables in each class, their samples, and options.
 DIFFERENT: dict[str, tuple[Matrices, int, dict[str, Any]]] = {
     "all edges, .3 and .4": ([chain(10, 0.3), chain(10, 0.4)], 200, {}),
@@ -546,6 +550,11 @@ DIFFERENT: dict[str, tuple[Matrices, int, dict[str, Any]]] = {
     "contrast: one edge, by .6": (
         [chain(10, 0.3, 0.6), chain(10, 0.3, 0.0), *[chain(10, 0.4)] * 2], 150, INTERACTION,
     ),
+    "same people: no change": ([chain(10, 0.2)] * 2 + [chain(10, 0.4)] * 2, 120, PAIRED),
+    "same people: equal changes": ([chain(10, 0.4), chain(10, 0.2)] * 2, 120, PAIRED),
+    "same people: one edge, by .6": (
+        [chain(10, 0.3, 0.6), chain(10, 0.3, 0.0), *[chain(10, 0.4)] * 2], 150, PAIRED,
+    ),
 }  # fmt: skip
 
 
@@ -554,6 +563,11 @@ def reject_different(job: tuple[str, int, int]) -> np.ndarray:
     matrices, n, options = DIFFERENT[words]
     rng = np.random.default_rng([seed, number, n])
     samples = {f"c{k}": normal(Theta, n, rng) for k, Theta in enumerate(matrices)}
+    if "paired" in options:  # c0 and c1 are the same people, and c2 and c3; values of a person correlate by .6
+        for one, two in (("c0", "c1"), ("c2", "c3")):
+            root_one, root_two = (np.linalg.cholesky(np.linalg.inv(matrices[int(name[1])])) for name in (one, two))
+            samples[two] = 0.6 * np.linalg.solve(root_one, samples[one].T).T @ root_two.T + 0.8 * samples[two]
+        options = options | {"paired": {name: np.arange(n) for name in samples}}
     found = jgl.network_test(samples, n_permutations=199, random_state=number, **options)
     return np.array([*found.p_values.values(), found.node_p_familywise.min()]) <= 0.05
 
@@ -564,6 +578,37 @@ def power_table(repetitions: int, seed: int, work: Work) -> None:
     for words, (_, n, _) in DIFFERENT.items():
         rejected = np.array(work(reject_different, [(words, seed, r) for r in range(repetitions)]), dtype=float)
         print_row(words, n, *(mean_and_error(column) for column in rejected.T))
+
+
+#: Two chains of 20 variables: with equal networks, one edge changed within the first set, and all edges changed.
+OF_SETS = {
+    "equal networks": [chain(20, 0.35)] * 2,
+    "one edge of the first set, .0 and .5": [chain(20, 0.3, 0.0), chain(20, 0.3, 0.5)],
+    "all edges, .25 and .4": [chain(20, 0.25), chain(20, 0.4)],
+}
+
+
+def reject_sets(job: tuple[str, int, int]) -> np.ndarray:
+    """For a set of the first five variables and one of the last five: rejections of no difference, of no enrichment."""
+    words, seed, number = job
+    rng = np.random.default_rng([seed, number])
+    samples = {f"c{k}": normal(Theta, n, rng) for k, (Theta, n) in enumerate(zip(OF_SETS[words], SIZES, strict=True))}
+    sets = {"first": [f"x{i}" for i in range(5)], "last": [f"x{i}" for i in range(15, 20)]}
+    found = jgl.network_test(samples, sets=sets, n_permutations=199, random_state=number)
+    return found.set_p_values.ravel() <= 0.05
+
+
+#: Samples of the two classes of `sets`.
+SIZES = (100, 200)
+
+
+def sets_table(repetitions: int, seed: int, work: Work) -> None:
+    """Share of tests of sets of variables that reject at 0.05, standard errors in brackets."""
+    kinds = [f"{what}, {name} set" for what in ("difference", "enrichment") for name in ("first", "last")]
+    print_header("networks", "data sets", *kinds)
+    for words in OF_SETS:
+        rejected = np.array(work(reject_sets, [(words, seed, r) for r in range(repetitions)]), dtype=float)
+        print_row(words, repetitions, *(mean_and_error(column) for column in rejected.T))
 
 
 def permutation_table(repetitions: int, seed: int, work: Work) -> None:
@@ -962,6 +1007,7 @@ def main() -> None:
         "missing": lambda o, work: missing_table(o.repetitions, o.seed, work),
         "permutation": lambda o, work: permutation_table(o.repetitions, o.seed, work),
         "power": lambda o, work: power_table(o.repetitions, o.seed, work),
+        "sets": lambda o, work: sets_table(o.repetitions, o.seed, work),
         "combinations": lambda o, work: combinations_table(o.repetitions, o.seed, work),
         "listed": lambda o, work: listed_table(o.repetitions, o.seed, work),
         "changes": lambda o, work: changes_table(o.repetitions, o.seed, work),

@@ -111,7 +111,7 @@ def plot_networks(
     size = 7.5 if len(chosen) <= 30 else 6.0
     lines = np.stack([places[part.edge_list.first], places[part.edge_list.second]], axis=1)
     place_labels(panels, Scene(places, taken, lines, part.variable_names, part.degree_table > 0), chosen, size, must)
-    draw_legend(figure, part, colour, grouping)
+    draw_legend(figure, part, colour, grouping, rings=rings is not None)
     return canvas.finish(figure, path)
 
 

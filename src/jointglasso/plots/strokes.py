@@ -102,8 +102,10 @@ def draw_rings(ax: Any, places: FloatArray, radius: FloatArray, share: FloatArra
         )
 
 
-def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: VariableGroups | None) -> None:
-    """Legend of colours and dashes, and below it of the groups of variables."""
+def draw_legend(
+    figure: Figure, part: JointNetworks, colour: str, groups: VariableGroups | None, *, rings: bool = False
+) -> None:
+    """Legend of colours, dashes and rings, and below it of the groups of variables."""
     edges = part.edge_list
     groups_of_edges, styles = _groups(part, colour)
     present = set(groups_of_edges.tolist())
@@ -118,6 +120,11 @@ def draw_legend(figure: Figure, part: JointNetworks, colour: str, groups: Variab
             handles.append(Line2D([], [], color=ink, linestyle=_DASHES[negative], linewidth=1.5, label=label))
     if handles:
         handles.append(Line2D([], [], linestyle="none", label="thicker: stronger"))
+    if rings:
+        handle = Line2D([], [], linestyle="none", marker="o", markersize=6, color=canvas.INK, fillstyle="none")
+        handle.set_label("ring: variance explained by the others")
+        handles.append(handle)
+    if handles:
         height = 0.02 if groups is None else 0.245
         figure.legend(
             handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=8,

@@ -209,6 +209,8 @@ def test_rings_are_dark_for_the_share_of_their_variable(small):
     rings = [c for c in figure.axes[0].collections if isinstance(c, LineCollection)][-1]
     first, *_, last = rings.get_segments()[0]
     assert last[0] > first[0] and last[1] < first[1]  # from the top to the right
+    assert "ring: variance explained by the others" in [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "ring" not in str([text.get_text() for text in jgl.plots.plot_networks(small).legends[0].get_texts()])
     for wrong in (5 * shares, shares.iloc[:3], "predictability"):
         with pytest.raises(jgl.InputError, match="rings must be a data frame"):
             jgl.plots.plot_networks(small, rings=wrong)

@@ -16,8 +16,10 @@ function drawText(text, x, y, anchor = "middle", size = 12) {
 }
 
 function chartFrame(label, width, height, children) {
-  const picture = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, children, { maxWidth: `${width}px`, width: "100%" });
-  return make("div", { className: "chart" }, [picture]);
+  const picture = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, children, { width: "100%" });
+  const frame = make("div", { className: "chart" }, [picture]);
+  Object.assign(frame.style, { display: width < CHART.width ? "inline-block" : "block", width: `min(100%, ${width}px)` }); // narrow charts stand side by side
+  return frame;
 }
 
 /** A horizontal axis with round numbers. */
@@ -79,7 +81,9 @@ function volcanoChart({ label, points }) {
 
 /** Matrix of q-values: {label, names, cells: [[row, column, q, positive], ...]}; darker cells have smaller q, pale ones are not significant. */
 function heatChart({ label, names, cells, quantity = null }) {
-  const cell = 14, margin = 150, size = margin + cell * names.length, height = size + 34;
+  const caption = quantity ? `${label}: ${quantity}, the darker the larger` : `${label}: significant edges, the darker the smaller q`;
+  const cell = Math.max(14, Math.min(26, 240 / names.length)), margin = Math.min(150, 20 + 6.5 * Math.max(...names.map((name) => name.length)));
+  const size = margin + cell * names.length, height = size + 34;
   const parts = names.flatMap((name, i) => [
     drawText(name, margin - 6, margin + (i + 0.5) * cell, "end", 10),
     draw("text", { transform: `translate(${margin + (i + 0.5) * cell} ${margin - 6}) rotate(-90)`, "dominant-baseline": "middle", "font-size": 10 }, [name], { fill: "var(--text)" })]);
@@ -93,9 +97,8 @@ function heatChart({ label, names, cells, quantity = null }) {
     }
   }
   parts.push(draw("rect", { x: margin, y: margin, width: cell * names.length, height: cell * names.length }, [], { fill: "none", stroke: "var(--pale)" }));
-  const caption = quantity ? `${label}: ${quantity}, the darker the larger` : `${label}: significant edges, the darker the smaller q`;
-  parts.push(drawText(caption, size / 2, height - 12, "middle", 11));
-  return chartFrame(`Matrix of ${quantity ?? "q-values"}, ${label}`, size + 10, height, parts);
+  parts.push(drawText(caption, 0, height - 12, "start", 11));
+  return chartFrame(`Matrix of ${quantity ?? "q-values"}, ${label}`, Math.max(size, 6 * caption.length) + 10, height, parts);
 }
 
 const CHARTS = { forest: forestChart, volcano: volcanoChart, heat: heatChart };
