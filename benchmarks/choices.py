@@ -53,6 +53,16 @@ DESIGNS = {
     "tree K2 n20": ("tree", 50, (20, 20), 0.2, True),
 }
 
+#: Designs of 20 samples a class, for which `run` has to be asked.
+SMALL = {
+    "same graph, other values K2 n20": ("tree", 50, (20, 20), 0.0, False),
+    "hubs, other values K2 n20": ("hub", 45, (20, 20), 0.2, False),
+    "tree, other values K2 n20": ("tree", 50, (20, 20), 0.2, False),
+    "random K3 n20": ("random", 50, (20,) * 3, 0.2, True),
+    "tree, half moved K2 n20": ("tree", 50, (20, 20), 0.5, True),
+}
+ALL_DESIGNS = DESIGNS | SMALL
+
 WAYS = {
     "group": {},
     "fused": {"penalty": "fused"},
@@ -100,8 +110,8 @@ def draw(name: str, seed: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]
     """Samples, labels, true graphs and precision matrices of a design."""
     from recovery import moved
 
-    kind, p, sizes, share, shared = DESIGNS[name]
-    rng = np.random.default_rng([20261118, seed, sorted(DESIGNS).index(name)])
+    kind, p, sizes, share, shared = ALL_DESIGNS[name]
+    rng = np.random.default_rng([20261118, seed, [*sorted(DESIGNS), *SMALL].index(name)])
     low, high = (0.15, 0.25) if kind == "hub" else (0.2, 0.4)
     edges = graph(kind, p, rng)
 
@@ -156,7 +166,7 @@ def run(options: argparse.Namespace) -> None:
     jobs = [
         (name, way, seed)
         for seed in range(options.first_seed, options.first_seed + options.repetitions)
-        for name in DESIGNS
+        for name in (SMALL if options.small else DESIGNS)
         for way in options.ways
     ]
     context = multiprocessing.get_context("spawn")
@@ -172,7 +182,7 @@ def table(path: str) -> None:
     for quantity in ("mcc", "false", "rmse", "seconds"):
         print(f"\n{quantity}: mean (standard error of the paired difference to group)\n")
         print("| design | data sets | " + " | ".join(ways) + " |\n|" + "---|" * (2 + len(ways)))
-        for name in DESIGNS:
+        for name in ALL_DESIGNS:
             by_way = {
                 way: {r["seed"]: r[quantity] for r in rows if (r["design"], r["way"]) == (name, way)} for way in ways
             }
@@ -193,7 +203,7 @@ def table(path: str) -> None:
 def gate(rows: list[dict]) -> None:
     """Matthews correlation of the smaller held-out loss of "group" and "fused", and of the better of them."""
     print("\n| design | data sets | group | fused | by loss | by loss - better of both |\n|" + "---|" * 6)
-    for name in DESIGNS:
+    for name in ALL_DESIGNS:
         pairs = [
             {r["way"]: r for r in rows if (r["design"], r["seed"]) == (name, seed) and r["way"] in ("group", "fused")}
             for seed in sorted({r["seed"] for r in rows})
@@ -303,6 +313,7 @@ def main() -> None:
     running = commands.add_parser("run")
     running.add_argument("--repetitions", type=int, default=10)
     running.add_argument("--first-seed", type=int, default=0)
+    running.add_argument("--small", action="store_true", help="designs of 20 samples a class")
     running.add_argument("--ways", nargs="*", default=list(WAYS))
     running.add_argument("--processes", type=int, default=2)
     running.add_argument("--out", default="choices.jsonl")

@@ -41,18 +41,15 @@ adata.X = sparse.csr_matrix(np.log1p(adata.X.toarray() / depth[:, None] * np.med
 # %%
 # Choose and fit
 # --------------
-chosen = jgl.select(adata, "cell_type")
-print(chosen)
-
-# %%
-# ``jointglasso.anndata.fit`` stores the networks of all types in the object.
-solution = jgl.anndata.fit(adata, "cell_type", lambda1=chosen.lambda1, lambda2=chosen.lambda2)
+# Without penalties ``jgl.tl.networks`` chooses them, and stores the networks of all types in the object.
+solution = jgl.tl.networks(adata, "cell_type")
+print(solution)
 sorted(adata.varp)
 
 # %%
 # What is found
 # -------------
-networks = jgl.JointNetworks.from_solution(chosen.solution)
+networks = jgl.anndata.networks(adata)
 networks.hubs(4)
 
 # %%
@@ -61,9 +58,20 @@ only = networks.edges().query("kind == 'specific' and `class` == 'T'")
 only.sort_values("partial_correlation", ascending=False).head()[["variable1", "variable2", "partial_correlation"]]
 
 # %%
-# A figure
-# --------
-figure = jgl.plots.plot_networks(networks)
+# Which differences are significant? (Of real cells name the donors, ``donor=``: cells of one donor are not independent.)
+jgl.tl.differences(adata, "cell_type").head()
+
+# %%
+# None of 1,770 pairs, each of them weak; the networks as a whole do differ (``adaptive``):
+print(jgl.network_test(adata.to_df(), adata.obs["cell_type"], n_permutations=199, random_state=0).table)
+
+# %%
+# Two figures
+# -----------
+figure = jgl.pl.networks(adata)
+
+# %%
+differences = jgl.pl.differences(adata, "NK", "T")
 
 # %%
 # For Cytoscape: ``networks.export("cells.cx2")``; for networkx ``networks.to_networkx("T")``.
