@@ -58,7 +58,7 @@ only = networks.edges().query("kind == 'specific' and `class` == 'T'")
 only.sort_values("partial_correlation", ascending=False).head()[["variable1", "variable2", "partial_correlation"]]
 
 # %%
-# Which differences are significant? (Of real cells name the donors, ``donor=``: cells of one donor are not independent.)
+# Which differences are significant? Of real cells name the donors (``donor=``): cells of one donor are not independent.
 jgl.tl.differences(adata, "cell_type").head()
 
 # %%
