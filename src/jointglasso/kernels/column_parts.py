@@ -209,9 +209,9 @@ def read_weights(penalty: Penalty, k: int, blocks: Any, position: int, l1: Float
     The latter is infinite if the class forbids the entry: it is that of the other classes then.
     """
     l1[e] = pair_threshold(penalty, k)
-    if blocks.factor.shape[0] == 0:
+    if blocks.l1_weight.shape[0] == 0:
         return 1.0
-    weight = blocks.factor[position]
+    weight = blocks.l1_weight[position]
     l1[e] = times(l1[e], weight)
     return blocks.coupling[position] if blocks.coupling.shape[0] > 0 and weight < np.inf else weight
 

@@ -321,7 +321,7 @@ def _kkt_violations(penalty: Penalty, max_count: int, blocks: PermutedBlocks, co
     """
     diagonal, place, y, pair = column.diagonal, column.place, column.y, column.pair
     candidates, violation, is_active = column.candidates, column.violation, column.is_active
-    weighted = blocks.factor.shape[0] > 0
+    weighted = blocks.l1_weight.shape[0] > 0
     n_candidates = 0
     for k in range(place.shape[1]):
         block, base = place[BLOCK, k], place[BASE, k]
@@ -333,7 +333,7 @@ def _kkt_violations(penalty: Penalty, max_count: int, blocks: PermutedBlocks, co
                 violation[i] = weight * abs(covariance[i] + inverse * product[i]) - threshold
             if weighted:
                 for i in range(b):
-                    violation[i] += threshold - blocks.factor[base + i] * threshold
+                    violation[i] += threshold - blocks.l1_weight[base + i] * threshold
             for i in range(b):
                 if violation[i] > 0.0 and not is_active[members[i]]:
                     is_active[members[i]] = True

@@ -104,7 +104,7 @@ class Blocks(NamedTuple):
     """Weight w_k of the class of each block."""
     S: FloatArray
     """Covariances, flat."""
-    factor: FloatArray
+    l1_weight: FloatArray
     """L1 weight at each position of flat storage, infinite for a forbidden edge; empty where all are 1."""
     coupling: FloatArray = np.empty(0)
     """Weight of the coupling term of the pair at each position; empty where it is the L1 weight."""
@@ -125,7 +125,7 @@ class PermutedBlocks(NamedTuple):
     """Weight w_k of the class of each block."""
     S: Any
     """Covariances, flat, in the precision of W."""
-    factor: Any
+    l1_weight: Any
     """L1 weight at each position, infinite for a forbidden edge; empty where all are 1."""
     coupling: Any = np.empty(0)
     """Weight of the coupling term of the pair at each position; empty where it is the L1 weight."""

@@ -189,7 +189,7 @@ def _locate_variables(
         member_start,
         blocks.weight,
         blocks.S,
-        blocks.factor,
+        blocks.l1_weight,
         blocks.coupling,
     )
 

@@ -55,8 +55,8 @@ class GroupPenalty(PairPenalty):
         return GroupPenalty(factor * self.lambda1, factor * self.lambda2)
 
     @staticmethod
-    def _power(excess: Any) -> Any:
-        """Terms of the sum that defines the dual ball: squares."""
+    def _ball_terms(excess: Any) -> Any:
+        """Terms of the sum that defines the dual ball, from ``(|u_k| - lambda1)_+``: squares."""
         return excess * excess
 
     def certified_zeros(
@@ -66,9 +66,9 @@ class GroupPenalty(PairPenalty):
         counts = np.diff(entries.start)
         factor = entries.l1 if len(entries.l1) else np.repeat(entries.factor, counts) if len(entries.factor) else 1.0
         largest = np.abs(u) + u_radius
-        over = self._power(np.maximum(largest - factor * self.lambda1, 0.0))
+        over = self._ball_terms(np.maximum(largest - factor * self.lambda1, 0.0))
         used = np.add.reduceat(over, entries.start[:-1]) if len(over) else over
-        budget = self._power(self._of_pairs(self.lambda2, entries.factor))
+        budget = self._ball_terms(self._of_pairs(self.lambda2, entries.factor))
         ball = used * (1.0 + (1.0 + counts) * _ROUNDING) < budget
         return np.asarray((largest < factor * self.lambda1) | np.repeat(ball, counts))
 
@@ -78,8 +78,8 @@ class GroupPenalty(PairPenalty):
         limits = times(self.lambda1, l1_weights(factor)) if len(factor) else None
         for k in range(rows.shape[1]):
             limit = self.lambda1 if limits is None else limits[:, min(k, limits.shape[1] - 1)]
-            used += self._power(np.maximum(np.abs(rows[:, k]) - limit, 0.0))
-        return np.asarray(used > self._power(self._of_pairs(self.lambda2, coupling_weights(factor))))
+            used += self._ball_terms(np.maximum(np.abs(rows[:, k]) - limit, 0.0))
+        return np.asarray(used > self._ball_terms(self._of_pairs(self.lambda2, coupling_weights(factor))))
 
     def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         joined = self.exceeds_lambda1(rows, factor) & self.violates_global_condition(rows, factor)[:, None]
@@ -106,9 +106,9 @@ class GroupPenalty(PairPenalty):
         lambda1 = times(self.lambda1, l1_weights(factor)) if len(factor) else self.lambda1
         lambda2 = np.reshape(self._of_pairs(self.lambda2, coupling_weights(factor)), (-1, 1))
         largest = np.abs(u) + u_radius
-        over = self._power(np.maximum(largest - lambda1, 0.0))
+        over = self._ball_terms(np.maximum(largest - lambda1, 0.0))
         rounding = 1.0 + (1.0 + u.shape[1]) * _ROUNDING
-        budget = self._power(lambda2).ravel()
+        budget = self._ball_terms(lambda2).ravel()
         small = ((largest < lambda1) | ~in_block).all(axis=1)
         zero = small | ((over * in_block).sum(axis=1) * rounding < budget)
         fits = over.sum(axis=1) * rounding <= budget
@@ -155,6 +155,6 @@ class MaximumPenalty(GroupPenalty):
         return variable, gradient
 
     @staticmethod
-    def _power(excess: Any) -> Any:
+    def _ball_terms(excess: Any) -> Any:
         """Terms of the sum that defines the dual ball: the excesses themselves."""
         return excess

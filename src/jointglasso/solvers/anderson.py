@@ -1,7 +1,7 @@
 """Anderson acceleration of a fixed-point iteration, group by group.
 
 A linear combination of the last images of ``z -> image(z)`` whose residuals ``image - z`` nearly cancel replaces the
-last image. Unless its residual is smaller, the iteration goes back to the image itself and forgets the earlier ones, so
+last image. Unless its residual is smaller, the iteration takes the image itself and discards the earlier ones, so
 that the method converges where the plain one does (theorem M7 of docs/theory/methods.md).
 """
 
@@ -60,7 +60,7 @@ class Anderson:
         self.image, self.residual = image, residual
 
     def _restart(self, groups: BoolArray) -> None:
-        """Forget the differences of these groups."""
+        """Discard the differences of these groups."""
         if groups.any():
             kept = ~self.system.per_element_of_groups(groups)
             self.images *= kept

@@ -207,7 +207,7 @@ def _strong_pairs(
     from jointglasso.kernels.dual_rows import GapRadius, RowBlock, count_certified_zeros
 
     n, n_classes, step = len(group.variables), group.n_classes, rows_per_pass(len(group.variables))
-    stack = Permutation.by(group, group.local).stack(np.zeros(n), UNIFORM)  # S takes the place of W
+    stack = Permutation.by(group, group.local).apply(np.zeros(n), UNIFORM)  # S takes the place of W
     exact = GapRadius(np.zeros(n_classes), np.zeros((n_classes, n)), 0.0, True)
 
     def mark_rows(first: int) -> IntArray:

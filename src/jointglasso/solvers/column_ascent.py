@@ -29,8 +29,8 @@ from jointglasso.penalties import PairPenalty
 from jointglasso.solvers.base import SolverTask
 from jointglasso.solvers.column_order import ClassBlocksInStorage, Permutation, as_columns
 
-#: Columns of a batch as a part of all columns; ratio of the number of batches to that of the last colouring above which
-#: the variables are coloured again.
+#: Ratio of all columns to the columns of a batch; ratio of the number of batches to that of the last colouring above
+#: which the variables are coloured again.
 _BATCH_PART, _RECOLOUR = 40, 1.5
 
 #: Active pairs that may join a column in one sweep at least; further violations wait for the next sweep.
@@ -81,7 +81,7 @@ class ColumnAscent:
     n_batches: int = 0
     """Number of batches after the last colouring by non-zero pairs."""
     stalled: bool = False
-    """Whether the last batched sweep improved little, because columns of a batch do not see each other's updates; the
+    """Whether the last batched sweep improved little, because the columns of a batch are updated from the same W; the
     next sweep is then sequential."""
     _columns: list[Any] = field(default_factory=list)
 
@@ -128,7 +128,7 @@ class ColumnAscent:
         blocks = system.compiled
         return cls.over(
             system, task.penalty, local, state,
-            (blocks.S.astype(np.float32), blocks.factor.copy(), blocks.coupling.copy()),  # permuted in place
+            (blocks.S.astype(np.float32), blocks.l1_weight.copy(), blocks.coupling.copy()),  # permuted in place
             (r, s),
             1.0 if inverse is None else WARM_CHANGE,
             task.n_threads if len(system.S) >= config.MIN_ENTRIES_FOR_THREADS else 1,
@@ -153,10 +153,10 @@ class ColumnAscent:
         """
         n_variables = int(local.max()) + 1
         permuted = Permutation.by(blocks, local)
-        stack = permuted.stack(*covariances_and_weights)
+        permuted_blocks = permuted.apply(*covariances_and_weights)
         empty = np.empty(0, dtype=np.int64)
         ascent_state = cls(
-            blocks, penalty, Workers(n_threads), np.arange(n_variables), permuted, stack, state, empty, change
+            blocks, penalty, Workers(n_threads), np.arange(n_variables), permuted, permuted_blocks, state, empty, change
         )
         ascent_state._reorder(
             sparse.coo_array((np.ones(len(conflicts[0]), dtype=bool), conflicts), shape=(n_variables, n_variables))
@@ -307,7 +307,7 @@ class ColumnAscent:
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         permutation, blocks = Permutation.by(self.blocks, rank[self.permuted.variable]), self.permuted_blocks
-        self._permute([self.state.W, blocks.S, blocks.factor, blocks.coupling], permutation.slots)
+        self._permute([self.state.W, blocks.S, blocks.l1_weight, blocks.coupling], permutation.slots)
         start, other, value = self.state.columns
         columns = as_columns(len(rank), rank[np.repeat(np.arange(len(rank)), np.diff(start))], rank[other], value)
         self.state = DualState(self.state.W, self.state.tau[permutation.member], columns)

@@ -47,11 +47,11 @@ class Permutation:
         shape = self.blocks.n_classes, int(self.variable.max(initial=-1)) + 1
         return block_index(self.blocks.block_class, self.blocks.size, self.variable, shape)
 
-    def stack(self, S: Any, factor: Any, coupling: Any = UNIFORM) -> PermutedBlocks:
+    def apply(self, S: Any, l1_weight: Any, coupling: Any = UNIFORM) -> PermutedBlocks:
         """The permuted blocks with their covariances and weights, in flat storage."""
         b = self.blocks
         return PermutedBlocks(
-            *self.places(), self.variable, b.offset, b.size, b.member_start, b.block_weight, S, factor, coupling
+            *self.places(), self.variable, b.offset, b.size, b.member_start, b.block_weight, S, l1_weight, coupling
         )
 
 

@@ -118,7 +118,7 @@ class DualPoint(UnstoredDual):
     @cached_property
     def _stack(self) -> PermutedBlocks:
         """The permuted blocks without covariances."""
-        return self.permuted.stack(UNIFORM, UNIFORM)
+        return self.permuted.apply(UNIFORM, UNIFORM)
 
     @cached_property
     def _pairs_of(self) -> tuple[IntArray, IntArray]:
@@ -261,8 +261,8 @@ class DualPoint(UnstoredDual):
         mirror(matrix)
         return matrix
 
-    def _known(self, matrix: FloatArray) -> FloatArray:
-        """Inverse of a matrix that is known to be definite."""
+    def _inverse_of_definite(self, matrix: FloatArray) -> FloatArray:
+        """Inverse of a matrix whose factor has been computed before; it is overwritten as by `inverse`."""
         inverse = self.inverse(matrix)
         if inverse is None:
             raise ArithmeticError("A matrix that was definite is no longer so.")
@@ -343,10 +343,10 @@ class DualPoint(UnstoredDual):
         roots = []
         for block in range(len(self.group.size)):
             members = slice(self.group.member_start[block], self.group.member_start[block + 1])
-            matrix = self._known(self.dense_theta(block))
+            matrix = self._inverse_of_definite(self.dense_theta(block))
             roots.append(np.sqrt(np.diagonal(matrix)))
             sums[0, :, block] = _row_sums(matrix, np.sqrt(self.theta.diagonal[members]))
-            matrix = self._known(self.dense_dual(block))
+            matrix = self._inverse_of_definite(self.dense_dual(block))
             sums[1, :, block] = _row_sums(matrix, np.sqrt(self.variance[members]))
             root = np.sqrt(np.diagonal(matrix))
             matrix = self.dense_dual(block)

@@ -156,7 +156,7 @@ def _gradient_at_zero(group: SparseGroup) -> FloatArray:
 
 def _next_point(dual: SparseDual) -> SparsePoint:
     """The point on a working set of its support and of the entries that violate the conditions."""
-    listed = _strongest(dual)
+    listed = _most_violating(dual)
 
     def gradient(group: SparseGroup) -> FloatArray:
         g = np.zeros(group.in_block.shape)
@@ -170,7 +170,7 @@ def _next_point(dual: SparseDual) -> SparsePoint:
     return point
 
 
-def _strongest(dual: SparseDual) -> Examined:
+def _most_violating(dual: SparseDual) -> Examined:
     """Listed pairs that violate the conditions most: a few for each variable."""
     part, group = dual.listed, dual.point.group
     cap = _NEW_PAIRS * len(group.layout.variables)
