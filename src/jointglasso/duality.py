@@ -242,7 +242,7 @@ def certified_edges(
 ) -> CertifiedEdges:
     """Entries that the duality gap (G,) of their group proves non-zero, or zero, in the exact solution.
 
-    Unless the zeros of a dynamic screen are certified (`screening_proved`), a pair may be non-zero in classes outside
+    Unless the zeros of dynamic screening are certified (`screening_proved`), a pair may be non-zero in classes outside
     its blocks: then only pairs inside a block in every class are proved zero.
 
     ``|Theta - Theta*|_ij <= s / (1 - s) sqrt(theta_ii theta_jj)`` proves entries non-zero. They are proved zero where

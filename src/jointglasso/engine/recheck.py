@@ -30,7 +30,7 @@ from jointglasso.solvers.base import BestSoFar, Evaluated, remaining_iterations
 KKTViolations = tuple[IntArray, IntArray, BoolArray]
 
 
-#: Attempts to certify a dynamic screen with a more accurate solution, as (iterations, factor of the gap); one nearly
+#: Attempts to certify dynamic screening with a more accurate solution, as (iterations, factor of the gap); one nearly
 #: always suffices.
 _REFINEMENTS = (1, 1e-4), (100, 1e-7), (100, 1e-7)
 
@@ -227,11 +227,10 @@ def no_violations(n_classes: int) -> KKTViolations:
 def certify_screening(
     task: SolverTask, method: GroupSolver, result: SolverResult, check: ScreeningCheck | None, progress: TaskProgress
 ) -> tuple[SolverResult, DualityGap, KKTViolations, bool]:
-    """Screened-out entries that violate the optimality conditions, and whether the gap certifies that there are none.
+    """Result, its bounds with rounding errors, KKT violations, and whether the gap certifies that there are none.
 
-    Also returns the bounds of the result, including rounding errors, on which the certificate is based. Groups without
-    violations whose gap is too large for the certificate are solved to a smaller gap. Large groups are not: it would
-    cost as much as the solve itself and serves only statements about single entries; the gap of the full problem is
+    Groups without violations whose gap is too large for the proof are solved to a smaller gap. Large groups are not:
+    it would cost as much as the solve and serves only statements about single entries; the gap of the full problem is
     certified without it.
     """
     system, bounds = task.system, _rounded(task, result)

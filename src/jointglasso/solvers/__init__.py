@@ -1,4 +1,4 @@
-"""Solvers: methods that minimise the objective over a `BlockSystem`; they know nothing of screening and tasks."""
+"""Solvers: methods that minimise the objective of given groups, which `screening` finds and `engine` schedules."""
 
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.auto import Auto

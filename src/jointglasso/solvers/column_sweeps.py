@@ -29,7 +29,7 @@ from jointglasso.solvers.newton import NewtonOnFaces
 _IDLE_GAP_CHECKS, _FAR_GAP, _TINY_STEPS = 4, 100.0, 6
 
 #: Target gap of the first round for fusion penalties, in units of the gap limit, and the smallest relative target: a
-#: few more sweeps cost less than the Newton step that certifies a dynamic screen (300 connected variables in three
+#: few more sweeps cost less than the Newton step that certifies dynamic screening (300 connected variables in three
 #: classes: 0.75 of the time).
 _FIRST_REFINE_FACTOR, _FIRST_REFINE_GAP = 1e-2, 1e-8
 
