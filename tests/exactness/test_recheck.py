@@ -1,4 +1,4 @@
-"""After a dynamic screen: pairs that were cut and should not have been are merged, whichever condition they violate."""
+"""Dynamic screening: screened-out entries that violate the optimality conditions are merged, for each condition."""
 
 from __future__ import annotations
 

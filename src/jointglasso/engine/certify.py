@@ -80,7 +80,7 @@ def _rounding_of_sums(problem: JointProblem, outcomes: list[TaskResult]) -> floa
 def _bound_full_problem(problem: JointProblem, runner: GroupRunner, outcomes: list[TaskResult]) -> list[TaskResult]:
     """Bounds of the full problem from a dual point over all classes, without certified screening.
 
-    A non-zero dual entry at a screened-out position is infeasible. It is charged to the gap to second order and couples
+    A non-zero dual entry at a screened-out position is infeasible. It raises the gap to second order and couples
     the groups: only the total gap then bounds single entries.
     """
     gaps: list[FloatArray] = []

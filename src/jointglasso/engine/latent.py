@@ -36,7 +36,7 @@ _BYTES_PER_ENTRY, _MAX_ITER = 500.0, 20_000
 _MAX_BISECTIONS = 40
 
 #: Radius of the entries of A: the gap does not bound them.
-_ANYWHERE = 1e100
+_NO_BOUND = 1e100
 
 
 def check_latent(problem: JointProblem, mu: Any, rank: Any) -> tuple[float | None, int | list[int] | None]:
@@ -195,7 +195,7 @@ def _certificate(problem: JointProblem, system: BlockSystem, point: LatentPoint)
     dual[system.diagonal] = system.optimal_variance(problem.diagonal_penalty)  # the optimal value, as without L
     u, radius = subgradient_within(system, dual, np.full(system.n_groups, point.gap), problem.penalty)
     entries = system.gather(point.A)
-    anywhere = np.full(len(entries), _ANYWHERE)
+    anywhere = np.full(len(entries), _NO_BOUND)
     absent = problem.penalty.certified_zeros(entries, u, radius, anywhere, system.entries(problem.penalty))
     n_absent = int((absent & (entries == 0.0)).sum()) if np.isfinite(point.gap) else 0
     forbidden = len(system.forbidden) // 2

@@ -118,7 +118,7 @@ def sweep_groups(
 
 
 def schedule_groups(system: BlockSystem, todo: BoolArray, n_threads: int) -> list[BoolArray]:
-    """Masks (G,) of the groups of each thread, dealt in order of decreasing cost; one mask if the work is small."""
+    """Masks (G,) of the groups of each thread, assigned in order of decreasing cost; one mask if the work is small."""
     cost = system.sum_per_group(system.size.astype(float) ** 4) * todo
     if n_threads == 1 or cost.sum() < config.MIN_COST_FOR_THREADS:
         return [todo]

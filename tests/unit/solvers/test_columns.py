@@ -1,4 +1,4 @@
-"""Sweeps over the columns of a big group: they climb the dual problem and end at its solution."""
+"""Column sweeps over a large group: the dual objective increases, and they end at its solution."""
 
 import warnings
 from itertools import pairwise
