@@ -506,7 +506,8 @@ class Valley(Evaluator):
 def search(valley, bottom=0.05, affordable=lambda lambda1, lambda2: "", omegas=OMEGAS):
     budget = SimpleNamespace(why_infeasible=affordable)
     coarse_to_fine = CoarseToFineSearch(valley, budget, dict.fromkeys(omegas, 1.0), bottom, n_classes=2)
-    found = coarse_to_fine.run(Tracker(None, 1), WorkerPool(), 2)
+    coarse_to_fine.run(Tracker(None, 1), WorkerPool())
+    found = coarse_to_fine.result()
     return coarse_to_fine, found, min(found.done, key=lambda point: found.done[point].score)
 
 
@@ -535,8 +536,9 @@ def test_the_search_goes_beyond_the_most_similar_column_of_fused_penalties():
     assert best[1] / sum(best) == pytest.approx(0.75)
 
 
-def test_the_search_goes_to_stronger_penalties_where_the_choice_is_not_the_best_point():
-    """As the one-standard-error rule, which takes the fewest edges among many points."""
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_search_goes_beyond_the_choice_where_that_is_not_the_best_point(sign):
+    """As the one-standard-error rule, which takes the fewest edges among many points (or, here, the most)."""
 
     class Sparse(Valley):
         def evaluate(self, lambda1, lambda2, solved):
@@ -547,14 +549,14 @@ def test_the_search_goes_to_stronger_penalties_where_the_choice_is_not_the_best_
         def choose(self, points):
             least = min(point.score for point in points)
             close = [n for n, point in enumerate(points) if point.score <= least + 0.5]
-            return min(close, key=lambda n: points[n].edges.sum())
+            return min(close, key=lambda n: sign * points[n].edges.sum())
 
     sparse = Sparse(0.2, 0.6)
     _, found, _ = search(sparse)
     points = list(found.done)
     chosen = points[sparse.choose(list(found.done.values()))]
     column = [sum(one) for one in points if one[1] / sum(one) == pytest.approx(chosen[1] / sum(chosen), abs=1e-9)]
-    assert sum(chosen) < max(column), "a stronger penalty was tried in its column"
+    assert sign * sum(chosen) < max(sign * s for s in column), "a penalty beyond it was tried in its column"
 
 
 def test_what_cannot_be_afforded_is_asked_once_and_the_choice_is_among_the_rest():

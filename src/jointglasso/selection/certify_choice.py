@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from jointglasso.selection.evaluation import SETTLED, Evaluation, Information, Solved, solve_point
+from jointglasso.selection.evaluation import SETTLED, Evaluation, Information, solve_point
 from jointglasso.solution import Status
 
 #: Factors of the tolerance with which a point is solved again, one after the other, until its edges are proved.
@@ -58,7 +58,7 @@ def _solved_on(evaluate: Information, loose: Evaluation, best: Evaluation, attem
         reason = f"Converged after {solution.n_iter} iterations: {reached}."
         parameters = solution.parameters | {"tol": options.tol}
         solution = replace(solution, status=Status(True, reason, code="converged"), parameters=parameters)
-    solved = Solved(solution, evaluate.score_part(source, known, solution))
-    found = evaluate.evaluate(loose.lambda1, loose.lambda2, [solved])
+    score = evaluate.score_part(source, known, solution)
+    found = evaluate.evaluate(loose.lambda1, loose.lambda2, [(solution, score)])
     found = replace(found, n_failed=min(found.n_failed, loose.n_failed))
     return found if found.score_error < loose.score_error else loose

@@ -51,22 +51,9 @@ class Evaluation:
         """How much smaller the score of the exact solution may be; 0 where its edges are proved, or unknown."""
         return self.details.get("score_error", 0.0)
 
-    @classmethod
-    def of(cls, point: tuple[float, float], score: float, solutions: Sequence[Solution], **more: float) -> Evaluation:
-        """Combine the score of a point with the statistics of its solutions."""
-        edges = np.mean([solution.n_edges for solution in solutions], axis=0)
-        gap = max(solution.certificate.relative_gap for solution in solutions)
-        failed = sum(not solution.status.converged for solution in solutions)
-        return cls(*point, score, edges, gap, failed, tuple(solutions), more)
 
-
-@dataclass(frozen=True)
-class Solved:
-    """Solution of one part of the samples (all, a training fold or a subsample) at a point."""
-
-    solution: Solution
-    score: float = 0.0
-    """Contribution of this part to the criterion."""
+#: Solution of one part of the samples (all, a training fold or a subsample) at a point, and its part of the criterion.
+Solved = tuple[Solution, float]
 
 
 class Evaluator(ABC):
@@ -94,10 +81,10 @@ class Evaluator(ABC):
         """Number of solves per point."""
         return len(self.parts)
 
-    def with_parts(self, numbers: range) -> Evaluator:
-        """Copy with the data of these parts only, to be sent to a worker."""
+    def with_part(self, number: int) -> Evaluator:
+        """Copy with the data of this part only, to be sent to a worker."""
         restricted = copy(self)
-        restricted.parts = [part if n in numbers else (None, None) for n, part in enumerate(self.parts)]
+        restricted.parts = [part if n == number else (None, None) for n, part in enumerate(self.parts)]
         return restricted
 
     def solve_part(self, number: int, lambda1: float, lambda2: float, before: Solution | None) -> Solved:
@@ -105,12 +92,16 @@ class Evaluator(ABC):
         source, known = self.parts[number]
         part = "all" if self.solves == 1 else f"part-{number + 1}"
         solution = solve_point(source, lambda1, lambda2, before, self.options, part)
-        return Solved(solution, self.score_part(source, known, solution))
+        return solution, self.score_part(source, known, solution)
 
     def evaluate(self, lambda1: float, lambda2: float, solved: Sequence[Solved]) -> Evaluation:
         """Score a point from the solutions of all its parts."""
         score, details = self.score(solved)
-        return Evaluation.of((lambda1, lambda2), score, [part.solution for part in solved], **details)
+        solutions = tuple(solution for solution, _ in solved)
+        edges = np.mean([solution.n_edges for solution in solutions], axis=0)
+        gap = max(solution.certificate.relative_gap for solution in solutions)
+        n_failed = sum(not solution.status.converged for solution in solutions)
+        return Evaluation(lambda1, lambda2, score, edges, gap, n_failed, solutions, details)
 
     def choose(self, points: Sequence[Evaluation]) -> int:
         """Position of the chosen point: the smallest score, and of ties the least shrunken estimate.
@@ -161,10 +152,10 @@ class Information(Evaluator):
 
     def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
         """Score of the single part (all samples), its undecided entries and how much they may lower it."""
-        (part,), (source, _) = solved, self.parts[0]
+        ((solution, score),), (source, _) = solved, self.parts[0]
         if self.options.latent is not None:  # the gap proves no edge of A
-            return part.score, {}
-        return part.score, self._undecided(source, part.solution)
+            return score, {}
+        return score, self._undecided(source, solution)
 
     def _undecided(self, source: CovarianceSource, solution: Solution) -> dict[str, float]:
         """Number of undecided entries, and how much smaller the score of the exact solution may be.

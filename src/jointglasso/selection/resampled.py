@@ -7,7 +7,7 @@ threshold, here with one network per class.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,23 +51,13 @@ class Instability(Evaluator):
     def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
         """Instability from the selection frequency of each pair."""
         counter = EdgeCounter(*self._shape)
-        for part in solved:
-            counter.add(part.solution.precision)
+        for solution, _ in solved:
+            counter.add(solution.precision)
         n_classes, p = self._shape
         frequencies = [counts.data / self.solves for counts in counter.counts]
         unstable = float(sum((2.0 * frequency * (1.0 - frequency)).sum() for frequency in frequencies))
-        edges = float(np.mean([part.solution.n_edges for part in solved], axis=0).sum())
+        edges = float(np.mean([solution.n_edges for solution, _ in solved], axis=0).sum())
         return unstable / (max(1, p * (p - 1) // 2) * n_classes), {"subsample_edges": edges}
-
-
-@dataclass(frozen=True)
-class UnstableBeyond:
-    """Stop a column above instability `beta`: the monotone instability cannot decrease again."""
-
-    beta: float
-
-    def __call__(self, done: Sequence[Evaluation]) -> bool:
-        return done[-1].score > self.beta
 
 
 def monotone(grid: LambdaGrid, instability: FloatArray) -> FloatArray:
@@ -131,7 +121,7 @@ class CrossValidated(Evaluator):
 
     def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
         """Mean loss per held-out sample over all folds, with its standard error and the mean of each fold."""
-        losses = np.array([part.score for part in solved])
+        losses = np.array([score for _, score in solved])
         sizes = np.array([sum(map(len, held_out)) for _, held_out in self.parts], dtype=float)
         per_sample = losses / np.maximum(sizes, 1.0)
         error = per_sample.std(ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else 0.0

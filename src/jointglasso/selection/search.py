@@ -22,17 +22,9 @@ from jointglasso.solution import Solution
 Stop = Callable[[Sequence[Evaluation]], bool]
 
 
-@dataclass(frozen=True)
-class Patience:
+def without_improvement(patience: int | None, tie: float) -> Stop:
     """Stop a column after `patience` consecutive points without improvement; never if None."""
-
-    patience: int | None
-    tie: float
-
-    def __call__(self, done: Sequence[Evaluation]) -> bool:
-        if self.patience is None:
-            return False
-        return len(done) - 1 - _last_best(done, self.tie) >= self.patience
+    return lambda done: patience is not None and len(done) - 1 - _last_best(done, tie) >= patience
 
 
 def _last_best(done: Sequence[Evaluation], tie: float) -> int:
@@ -50,23 +42,6 @@ class SearchResult:
     interrupted: bool = False
 
 
-class EvaluatedPoints:
-    """Collects evaluations as they finish, for a choice after an interrupt; keeps the solutions of the best only."""
-
-    def __init__(self) -> None:
-        self.done: dict[tuple[float, float], Evaluation] = {}
-        self._best: tuple[float, float] | None = None
-
-    def __call__(self, evaluation: Evaluation) -> None:
-        point = evaluation.lambda1, evaluation.lambda2
-        if self._best is not None and evaluation.score > self.done[self._best].score:
-            evaluation = replace(evaluation, solutions=())
-        elif self._best is not None:
-            self.done[self._best] = replace(self.done[self._best], solutions=())
-        self.done[point] = evaluation
-        self._best = point if self._best is None or evaluation.solutions else self._best
-
-
 @dataclass
 class _Column:
     """Points evaluated in sequence, each warm-started from the previous one."""
@@ -81,48 +56,40 @@ class _Column:
     why_infeasible: str = ""
     """Reason why the remaining points are infeasible (memory or time); empty if they are not."""
 
-    @property
-    def weakest(self) -> float:
-        """Smallest lambda1 of the column, where groups are largest."""
-        return min(lambda1 for lambda1, _ in self.points)
-
 
 @dataclass(frozen=True)
 class _Item:
-    """Task: a range of the parts of one point, with their warm starts."""
+    """Task: one part of a point, with its warm start."""
 
     column: int
-    parts: range
+    part: int
     point: tuple[float, float]
-    starts: Sequence[Solution | None]
+    start: Solution | None
 
 
 class _Walk:
     """Evaluates columns concurrently: the parts of a point are tasks, and the last of them submits the next point.
 
-    The parts are grouped into as few tasks as keep all workers busy; with many columns a point is one task. The result
-    does not depend on the grouping.
+    The most expensive columns, those of the smallest lambda1, begin, to balance the load.
     """
 
     def __init__(
-        self, evaluate: Evaluator, columns: Sequence[_Column], stop: Stop, budget: Budget, tracker: Tracker
+        self, evaluate: Evaluator, columns: Sequence[_Column], budget: Budget, tracker: Tracker, stop: Stop
     ) -> None:
-        self.evaluate, self.stop, self.budget, self.tracker = evaluate, stop, budget, tracker
-        self.columns = sorted(columns, key=lambda column: column.weakest)
+        self.evaluate, self.budget, self.tracker, self.stop = evaluate, budget, tracker, stop
+        self.columns = sorted(columns, key=lambda column: min(lambda1 for lambda1, _ in column.points))
         self.items: list[_Item] = []
-        self.n_open, self.n_workers = len(columns), 1.0
 
     def run(self, workers: WorkerPool) -> None:
-        """Evaluate all columns, the most expensive (smallest lambda1) first, to balance the load."""
-        self.n_workers = workers.size
+        """Evaluate all columns."""
         for number in range(len(self.columns)):
             self._submit_point(number)
         workers.do(
             TaskBatch(
-                _solve_parts,
+                _solve_part,
                 self.items,
                 self.evaluate,
-                subset_for=lambda item, evaluate: evaluate.with_parts(item.parts),
+                subset_for=lambda item, evaluate: evaluate.with_part(item.part),
                 rank=lambda item: item.column,
                 finish=self._finish,
             )
@@ -133,36 +100,28 @@ class _Walk:
         column = self.columns[number]
         point = column.points[len(column.done)]
         column.why_infeasible = self.budget.why_infeasible(*point)
-        if column.why_infeasible:
-            self.n_open -= 1
-            return
-        before, n = column.done[-1] if column.done else column.start, self.evaluate.solves
-        starts = before.solutions if before is not None and before.solutions else (None,) * n
-        step = max(1, int(n * self.n_open / (2.0 * self.n_workers)))
-        for first in range(0, n, step):
-            parts = range(first, min(first + step, n))
-            self.items.append(_Item(number, parts, point, starts[first : first + step]))
+        if not column.why_infeasible:
+            before = column.done[-1] if column.done else column.start
+            starts = before.solutions if before is not None and before.solutions else (None,) * self.evaluate.solves
+            self.items += [_Item(number, part, point, start) for part, start in enumerate(starts)]
 
-    def _finish(self, item_number: int, solved: list[Solved]) -> None:
-        """Store finished parts; after the last part of a point, score it and submit the next point."""
-        item = self.items[item_number]
-        self.items[item_number] = replace(item, starts=())  # free the warm starts
-        column, point = self.columns[item.column], item.point
-        column.solved.update(zip(item.parts, solved, strict=True))
-        if len(column.solved) < self.evaluate.solves:
+    def _finish(self, item_number: int, solved: Solved) -> None:
+        """Store a finished part; after the last part of a point, score it and submit the next point."""
+        item, n_parts = self.items[item_number], self.evaluate.solves
+        self.items[item_number] = replace(item, start=None)  # free the warm start
+        column = self.columns[item.column]
+        column.solved[item.part] = solved
+        if len(column.solved) < n_parts:
             return
-        evaluation = self.evaluate.evaluate(*point, [column.solved[n] for n in range(self.evaluate.solves)])
+        evaluation = self.evaluate.evaluate(*item.point, [column.solved[part] for part in range(n_parts)])
         column.done, column.solved = [*self._keep_best_solutions(column.done), evaluation], {}
         n_remaining = len(column.points) - len(column.done)
         stopped = n_remaining > 0 and self.stop(column.done)
-        self.tracker.advance(
-            column.stage, self.evaluate.solves, n_remaining * self.evaluate.solves if stopped else 0, evaluation
-        )
+        self.tracker.advance(column.stage, n_parts, n_remaining * n_parts if stopped else 0)
         if n_remaining and not stopped:
             self._submit_point(item.column)
         else:
             column.done = self._keep_best_solutions(column.done)
-            self.n_open -= 1
 
     def _keep_best_solutions(self, done: list[Evaluation]) -> list[Evaluation]:
         """Drop the solutions of all evaluations but the best, to save memory."""
@@ -170,27 +129,34 @@ class _Walk:
         return [e if n == best else replace(e, solutions=()) for n, e in enumerate(done)]
 
 
-def _solve_parts(item: _Item, evaluate: Evaluator, progress: TaskProgress) -> list[Solved]:
-    return [evaluate.solve_part(part, *item.point, start) for part, start in zip(item.parts, item.starts, strict=True)]
+def _solve_part(item: _Item, evaluate: Evaluator, progress: TaskProgress) -> Solved:
+    return evaluate.solve_part(item.part, *item.point, item.start)
 
 
-def walk_grid(
-    evaluate: Evaluator, grid: LambdaGrid, stop: Stop, budget: Budget, tracker: Tracker, workers: WorkerPool
-) -> SearchResult:
-    """Evaluate every column from strong to weak penalties with warm starts, until its stopping rule holds."""
-    columns = [
-        _Column([grid[point] for point in grid.points_of(column)], f"column {column + 1} of {grid.n_columns}")
-        for column in range(grid.n_columns)
-    ]
-    _Walk(evaluate, columns, stop, budget, tracker).run(workers)
-    done = {(evaluation.lambda1, evaluation.lambda2): evaluation for column in columns for evaluation in column.done}
-    left_out = {
-        point: column.why_infeasible
-        for column in columns
-        if column.why_infeasible
-        for point in column.points[len(column.done) :]
-    }
-    return SearchResult(done, left_out)
+class GridSearch:
+    """Evaluates each column of a grid from strong to weak penalties with warm starts, until its stopping rule holds."""
+
+    def __init__(self, evaluate: Evaluator, grid: LambdaGrid, stop: Stop, budget: Budget) -> None:
+        self._evaluate, self._budget, self._stop = evaluate, budget, stop
+        self._columns = [
+            _Column([grid[point] for point in grid.points_of(column)], f"column {column + 1} of {grid.n_columns}")
+            for column in range(grid.n_columns)
+        ]
+
+    def run(self, tracker: Tracker, workers: WorkerPool) -> None:
+        """Run the search."""
+        _Walk(self._evaluate, self._columns, self._budget, tracker, self._stop).run(workers)
+
+    def result(self) -> SearchResult:
+        """What has been found so far."""
+        done = {(e.lambda1, e.lambda2): e for column in self._columns for e in column.done}
+        left_out = {
+            point: column.why_infeasible
+            for column in self._columns
+            if column.why_infeasible
+            for point in column.points[len(column.done) :]
+        }
+        return SearchResult(done, left_out)
 
 
 #: A point of the search: omega and level.
@@ -200,10 +166,11 @@ _Place = tuple[float, float]
 class CoarseToFineSearch:
     """Search for the smallest score in s = lambda1 + lambda2 and omega = lambda2 / s.
 
-    The first column (equal omega) is evaluated from its largest s down to the noise level. The other columns start at
-    the best level of the first one and extend both ways while the score improves. Then the intervals between the best
-    point and its neighbours in s and in omega are bisected, or extended where it is the last point of its column,
-    until the neighbours have about as many edges as the best point.
+    The first column (equal omega) is evaluated from its largest s down to the noise level, and ends after `patience`
+    consecutive points without improvement. The other columns start at the best level of the first one and extend both
+    ways while the score improves. Then the intervals between the best point and its neighbours in s and in omega are
+    bisected, or extended where it is the last point of its column, until the neighbours have about as many edges as the
+    best point.
 
     Columns are aligned by the *level*, the logarithm of ``s (1 - omega (1 - K^-1/2) / 2)``: the threshold of an edge in
     a single class is s in each column, that of an edge of equal size in all K classes is
@@ -225,53 +192,68 @@ class CoarseToFineSearch:
     #: omega of the first column.
     FIRST = 0.25
 
+    finished = False
+    """Whether the neighbours of the best point have about as many edges as it has."""
+
     def __init__(
-        self, evaluate: Evaluator, budget: Budget, top: dict[float, float], bottom: float, n_classes: int
+        self,
+        evaluate: Evaluator,
+        budget: Budget,
+        top: dict[float, float],
+        bottom: float,
+        n_classes: int,
+        patience: int = 2,
     ) -> None:
-        self._evaluate, self._budget = evaluate, budget
+        self._evaluate, self._budget, self._patience = evaluate, budget, patience
         self._tilt = 0.5 * (1.0 - n_classes**-0.5)
         self._top = {omega: float(np.log(s * (1.0 - omega * self._tilt))) + 1e-6 for omega, s in top.items()}
         self._bottom = float(np.log(bottom))
         self._columns: dict[float, dict[float, Evaluation]] = {omega: {} for omega in top}
         self._infeasible_level: dict[float, float] = {}
         self._left_out: dict[tuple[float, float], str] = {}
-        self._stage = "first column"
-        self.finished = False
-        """Whether the neighbours of the best point have about as many edges as it has."""
 
-    def run(self, tracker: Tracker, workers: WorkerPool, patience: int) -> SearchResult:
-        """Run the search; `patience` consecutive points without improvement end the first column."""
-
-        def try_points(places: Sequence[_Place]) -> None:
-            self._try_points([place for place in places if self._is_untried(place)], tracker, workers)
-
+    def run(self, tracker: Tracker, workers: WorkerPool) -> None:
+        """Run the search."""
+        self._tracker, self._workers, self._stage = tracker, workers, "first column"
         first = min(self._columns, key=lambda omega: abs(omega - self.FIRST))
-        self._descend(first, patience, try_points)
+        self._descend(first)
         self._stage = "other columns"
-        self._explore_columns([omega for omega in self._columns if omega != first], self._best_of(first), try_points)
+        self._explore_columns([omega for omega in self._columns if omega != first], self._best_of(first))
         self._stage = "refining"
         for _ in range(self.ROUNDS):
-            self._extend_weaker(try_points)
+            self._extend_weaker()
             candidates = self._candidates()
             if not candidates:
                 omega, level = self._best_place()
                 self.finished = level > min(self._columns[omega])
                 break
-            try_points(candidates)
-        self._extend_stronger(try_points)
+            self._try(candidates)
+        self._extend_choice()
+
+    def result(self) -> SearchResult:
+        """What has been found so far."""
         done = {(e.lambda1, e.lambda2): e for column in self._columns.values() for e in column.values()}
         return SearchResult(done, self._left_out)
 
-    def _try_points(self, places: Sequence[_Place], tracker: Tracker, workers: WorkerPool) -> None:
+    def _try(self, places: Sequence[_Place]) -> None:
+        """Evaluate those of the places that were not tried before."""
+        places = [place for place in places if self._is_untried(place)]
         tried = [_Column([self._penalties(*place)], self._stage, self._start(place[0])) for place in places]
-        _Walk(self._evaluate, tried, Patience(None, 0.0), self._budget, tracker).run(workers)
-        for (omega, level), point in zip(places, tried, strict=True):
-            column = self._columns.setdefault(omega, {})
-            if point.why_infeasible:
-                self._infeasible_level[omega] = max(level, self._infeasible_level.get(omega, -np.inf))
-                self._left_out[point.points[0]] = point.why_infeasible
-                continue
-            (column[level],) = point.done
+        try:
+            _Walk(self._evaluate, tried, self._budget, self._tracker, lambda done: True).run(self._workers)
+        finally:  # after an interrupt what is done is kept
+            for place, column in zip(places, tried, strict=True):
+                self._keep(place, column)
+
+    def _keep(self, place: _Place, tried: _Column) -> None:
+        """Store the outcome of a place, and the solutions of the best place of its column alone."""
+        omega, level = place
+        column = self._columns.setdefault(omega, {})
+        if tried.why_infeasible:
+            self._infeasible_level[omega] = max(level, self._infeasible_level.get(omega, -np.inf))
+            self._left_out[tried.points[0]] = tried.why_infeasible
+        for evaluation in tried.done:
+            column[level] = evaluation
             best = self._best_of(omega)
             column.update(
                 {other: replace(e, solutions=()) for other, e in column.items() if other != best and e.solutions}
@@ -308,13 +290,13 @@ class CoarseToFineSearch:
         tied_places = [(omega, level) for omega, level in places if self._columns[omega][level].score <= least]
         return min(tied_places, key=lambda place: (strength(*self._penalties(*place)), place[0]))
 
-    def _descend(self, omega: float, patience: int, try_points: Callable[[Sequence[_Place]], None]) -> None:
+    def _descend(self, omega: float) -> None:
         """Evaluate the first column downwards until the score stops improving, or to the noise level."""
         level: float | None = self._top[omega]
         column = self._columns[omega]
         while level is not None and level > self._bottom - self.STEP:
-            try_points([(omega, level)])
-            if not column or sum(tried < self._best_of(omega) for tried in column) >= patience:
+            self._try([(omega, level)])
+            if not column or sum(tried < self._best_of(omega) for tried in column) >= self._patience:
                 break
             level = self._weaker(omega, min(column))
 
@@ -324,12 +306,10 @@ class CoarseToFineSearch:
         below = max(level - (self.STEP if omega in self._top else self._spacing), 0.5 * (level + closed))
         return below if self._is_untried((omega, below)) and below - closed > self.NEAR else None
 
-    def _explore_columns(
-        self, omegas: Sequence[float], level: float, try_points: Callable[[Sequence[_Place]], None]
-    ) -> None:
+    def _explore_columns(self, omegas: Sequence[float], level: float) -> None:
         """Evaluate other columns in both directions from a level, each while the score improves."""
         starts = {omega: min(level, self._top[omega]) for omega in omegas}
-        try_points(list(starts.items()))
+        self._try(list(starts.items()))
         moves = [(omega, start, step) for omega, start in starts.items() for step in (self.STEP, -self.STEP)]
         while moves := [
             (omega, min(current + step, self._top[omega]), step)
@@ -338,9 +318,9 @@ class CoarseToFineSearch:
             and self._best_of(omega) * np.sign(step) >= current * np.sign(step)
             and (current < self._top[omega] if step > 0 else current > self._bottom)
         ]:
-            try_points([(omega, current) for omega, current, _ in moves])
+            self._try([(omega, current) for omega, current, _ in moves])
 
-    def _extend_weaker(self, try_points: Callable[[Sequence[_Place]], None]) -> None:
+    def _extend_weaker(self) -> None:
         """Evaluate weaker penalties while the best point is the weakest of its column."""
         while True:
             omega, level = self._best_place()
@@ -349,18 +329,22 @@ class CoarseToFineSearch:
             below = self._weaker(omega, level)
             if below is None:
                 break
-            try_points([(omega, below)])
+            self._try([(omega, below)])
 
-    def _extend_stronger(self, try_points: Callable[[Sequence[_Place]], None]) -> None:
-        """Evaluate stronger penalties while the chosen point (by cross-validation not the best) is the strongest."""
+    def _extend_choice(self) -> None:
+        """Evaluate penalties beyond the chosen point (by cross-validation not the best) while it is the last."""
         for _ in range(self.ROUNDS):
             places = [(omega, level) for omega, column in self._columns.items() for level in column]
             omega, level = places[self._evaluate.choose([self._columns[one][other] for one, other in places])]
-            above = min(level + self.STEP, self._top.get(omega, np.inf))
-            has_edges = self._columns[omega][level].edges.sum() > 0
-            if not has_edges or level < max(self._columns[omega]) or not self._is_untried((omega, above)):
+            column = self._columns[omega]
+            beyond = None
+            if level == min(column) and level >= self._bottom - 10.0 * self.STEP:
+                beyond = self._weaker(omega, level)
+            if level == max(column) and column[level].edges.sum() > 0 and level < self._top.get(omega, np.inf):
+                beyond = min(level + self.STEP, self._top.get(omega, np.inf))
+            if beyond is None:
                 break
-            try_points([(omega, above)])
+            self._try([(omega, beyond)])
 
     def _candidates(self) -> list[_Place]:
         """Midpoints towards those neighbours of the best point whose number of edges differs, or a point beyond."""
@@ -369,14 +353,14 @@ class CoarseToFineSearch:
         best = column[level]
         levels = sorted(column)
         position = levels.index(level)
-        beyond = self.STEP if omega in self._top else self._spacing
         candidates = []
         if position > 0 and self._edges_differ(best, column[levels[position - 1]]):
             candidates.append((omega, 0.5 * (level + levels[position - 1])))
         if position < len(levels) - 1 and self._edges_differ(best, column[levels[position + 1]]):
             candidates.append((omega, 0.5 * (level + levels[position + 1])))
         elif position == len(levels) - 1 and best.edges.sum() and level < self._top.get(omega, np.inf):
-            candidates.append((omega, min(level + beyond, self._top.get(omega, np.inf))))
+            beyond = level + (self.STEP if omega in self._top else self._spacing)
+            candidates.append((omega, min(beyond, self._top.get(omega, np.inf))))
         for other in self._adjacent_columns(omega):
             nearest = min(self._columns[other], key=lambda tried: abs(tried - level))
             if abs(other - omega) > 0.02 and self._edges_differ(best, self._columns[other][nearest]):

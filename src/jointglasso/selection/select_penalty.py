@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,14 +35,13 @@ from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampled import (
     CrossValidated,
     Instability,
-    UnstableBeyond,
     choose,
     choose_relaxation,
     monotone,
 )
 from jointglasso.selection.resampling import SelectionData, complement, draw, make_folds, read_data
 from jointglasso.selection.result import SelectionResult
-from jointglasso.selection.search import CoarseToFineSearch, EvaluatedPoints, Patience, SearchResult, walk_grid
+from jointglasso.selection.search import CoarseToFineSearch, GridSearch, SearchResult, without_improvement
 from jointglasso.selection.solves import (
     ProgressCallback,
     Stages,
@@ -207,30 +205,14 @@ def select(
     """
     preparation = Preparation(scale, assume_centered, association, missing, constant, variables).checked()
     solve = SolveOptions.of({**options, "weights": weights, "penalize_diagonal": penalize_diagonal})
-    settings = SelectionSettings(
-        criterion=criterion,
-        grid=grid,
-        gamma=gamma,
-        relaxed=relaxed,
-        patience=patience,
-        cv=cv,
-        beta=beta,
-        n_subsamples=n_subsamples,
-        random_state=random_state,
-        n_jobs=n_jobs,
-        callback=callback,
-        executor=executor,
-        max_seconds=max_seconds,
-        on_interrupt=on_interrupt,
-        halves=halves,
-        solve=solve,
-    )
+    searching = criterion, grid, gamma, relaxed, patience, cv, beta, n_subsamples, random_state, halves
+    settings = SelectionSettings(*searching, n_jobs, executor, max_seconds, callback, on_interrupt, solve)
     return select_from(read_data(X, y, preparation, covariates, sample_weight), settings.checked())
 
 
 @dataclass(frozen=True)
 class SelectionSettings:
-    """Options of a selection, as in `select`; `solve` holds those of the solves."""
+    """Options of a selection, in the order of the arguments of `select`; `solve` holds those of the solves."""
 
     criterion: str = "jbic"
     grid: Any = None
@@ -241,12 +223,12 @@ class SelectionSettings:
     beta: float = 0.05
     n_subsamples: int = 20
     random_state: Any = None
+    halves: bool = False
     n_jobs: int | None = None
-    callback: ProgressCallback | None = None
     executor: Any = None
     max_seconds: float | None = 120.0
+    callback: ProgressCallback | None = None
     on_interrupt: str = "raise"
-    halves: bool = False
     solve: SolveOptions = field(default_factory=SolveOptions)
 
     def checked(self) -> SelectionSettings:
@@ -355,15 +337,15 @@ def _by_score(data: SelectionData, settings: SelectionSettings, omegas: Sequence
         evaluate = Information(data.source, settings.criterion, gamma, settings.relaxed, settings.solve)
     budget, search_converged = Budget(data.source, settings.max_seconds, settings.solve), None
     if settings.grid is None:
-        search = CoarseToFineSearch(evaluate, budget, *_region(data, settings, omegas), data.source.n_classes)
+        region = _region(data, settings, omegas)
+        search = CoarseToFineSearch(evaluate, budget, *region, data.source.n_classes, settings.patience or 2)
         n_points = N_POINTS if len(omegas) > 1 and data.source.n_classes > 1 else N_POINTS // 3
-        run = partial(search.run, patience=settings.patience or 2)
-        outcome = _outcome(run, settings, n_points * evaluate.solves, at_least_left=evaluate.solves)
+        outcome = _outcome(search, settings, n_points * evaluate.solves, at_least_left=evaluate.solves)
         grid = LambdaGrid.from_points([*outcome.done, *outcome.left_out])
         search_converged = search.finished
     else:
         grid = as_grid(settings.grid)
-        walk = partial(walk_grid, evaluate, grid, Patience(settings.patience, evaluate.tie), budget)
+        walk = GridSearch(evaluate, grid, without_improvement(settings.patience, evaluate.tie), budget)
         outcome = _outcome(walk, settings, len(grid) * evaluate.solves)
     if isinstance(evaluate, Information) and data.source.n_variables <= SCANNED_ONCE and not outcome.interrupted:
         outcome = replace(outcome, done=certify_choice(evaluate, outcome.done))
@@ -398,8 +380,9 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     grid = grid_for(data.source, settings.solve) if settings.grid is None else as_grid(settings.grid)
     evaluate = Instability(data, settings.n_subsamples, settings.random_state, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
-    walk = partial(walk_grid, evaluate, grid, UnstableBeyond(settings.beta), budget)
-    outcome = _outcome(walk, settings, len(grid) * evaluate.solves)
+    # The running maximum of the instability along a column cannot fall below beta again.
+    search = GridSearch(evaluate, grid, lambda done: done[-1].score > settings.beta, budget)
+    outcome = _outcome(search, settings, len(grid) * evaluate.solves)
     measured = _column(grid, outcome.done, "score")
     instability = monotone(grid, measured)
     edges = np.array([outcome.done[point].edges.sum() if point in outcome.done else np.nan for point in grid])
@@ -414,19 +397,17 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
 
 
 def _outcome(
-    search: Callable[[Tracker, WorkerPool], SearchResult],
-    settings: SelectionSettings,
-    n_solves: int,
-    at_least_left: int = 0,
+    search: GridSearch | CoarseToFineSearch, settings: SelectionSettings, n_solves: int, at_least_left: int = 0
 ) -> SearchResult:
     """Outcome of a search; after an interrupt with ``on_interrupt="return"``, the points evaluated so far."""
-    interim, workers = EvaluatedPoints(), WorkerPool.of(settings.n_jobs, settings.executor, settings.solve.max_memory)
+    workers = WorkerPool.of(settings.n_jobs, settings.executor, settings.solve.max_memory)
     try:
-        return search(Tracker(settings.callback, n_solves, interim, at_least_left), workers)
+        search.run(Tracker(settings.callback, n_solves, at_least_left), workers)
     except KeyboardInterrupt:
-        if settings.on_interrupt == "raise" or not interim.done:
+        if settings.on_interrupt == "raise" or not search.result().done:
             raise
-        return SearchResult(interim.done, {}, interrupted=True)
+        return replace(search.result(), interrupted=True)
+    return search.result()
 
 
 def _column(grid: LambdaGrid, evaluations: Mapping[tuple[float, float], Evaluation], name: str) -> Any:

@@ -16,7 +16,6 @@ from jointglasso.engine.executors import (
     TaskBatch,
     TaskProgress,
     check_executor,
-    machines_of,
     memory_of,
     run_tasks,
 )
@@ -59,11 +58,6 @@ class WorkerPool:
             return False
 
         return self.do(TaskBatch(function, items, shared, progress=progress, finish=finish))
-
-    @property
-    def size(self) -> float:
-        """Number of concurrent tasks; infinite where the executor does not state it."""
-        return sum(machines_of(self.executor, self.n_jobs).values())
 
     def do(self, work: TaskBatch) -> list[Any]:
         """Run all items of `work`."""
@@ -139,32 +133,23 @@ class Stages:
 
 
 class Tracker:
-    """Thread-safe counter of solves; passes evaluations to `keep` and progress to the callback."""
+    """Thread-safe counter of solves, which passes the progress to the callback."""
 
-    def __init__(
-        self,
-        callback: ProgressCallback | None,
-        total: int,
-        keep: Callable[[Any], None] = lambda evaluation: None,
-        at_least_left: int = 0,
-    ) -> None:
+    def __init__(self, callback: ProgressCallback | None, total: int, at_least_left: int = 0) -> None:
         if callback is not None and not callable(callback):
             raise InputTypeError(
                 f"callback must be callable with one SelectionProgress, not {type(callback).__name__}.", "callback"
             )
         self._callback = callback
         self._total = total
-        self._keep = keep
         self._at_least_left = at_least_left  # of a search, whose number of solves is not known
         self._done = 0
         self._began = time.perf_counter()
         self._lock = threading.Lock()
 
-    def advance(self, stage: str, n_solves: int = 1, n_skipped: int = 0, evaluation: Any = None) -> None:
+    def advance(self, stage: str, n_solves: int = 1, n_skipped: int = 0) -> None:
         """Count `n_solves` finished solves; the total falls by `n_skipped`."""
         with self._lock:
-            if evaluation is not None:
-                self._keep(evaluation)
             self._done += n_solves
             self._total = max(self._total - n_skipped, self._done + self._at_least_left)
             if self._callback is not None:
