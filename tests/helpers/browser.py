@@ -22,7 +22,7 @@ FLAGS = (
     "--window-size=1400,1000",
 )
 
-WAIT = 20.0
+WAIT = 120.0
 
 
 def start_browser(profile):
@@ -59,7 +59,7 @@ class ReportPage:
         self.messages, self.requests = [], []
         self.forget()
         driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads)})
-        driver.set_script_timeout(60)
+        driver.set_script_timeout(300)
         driver.get(path.as_uri())
         self.until(lambda: self.run("return document.documentElement.dataset.ready"), "the page to be ready")
 

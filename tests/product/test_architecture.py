@@ -166,7 +166,7 @@ def length(function: ast.FunctionDef) -> int:
 
 
 def run_python(code: str) -> str:
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     return result.stdout.strip()
 
 

@@ -50,7 +50,7 @@ class Crashing(Failing):
 
 class Sleeping(Failing):
     def solve(self, problem, tolerance):
-        time.sleep(60)
+        time.sleep(600)
 
 
 class Wrong(Failing):
@@ -82,7 +82,7 @@ class Talkative(Default):
         return super().solve(problem, tolerance) if tolerance < 1 else [np.diag(1 / np.diag(S)) for S in problem.S]
 
 
-def row_of(place: str, tmp_path, kind: str = "joint", seconds: float = 60.0, p: int = 12) -> dict:
+def row_of(place: str, tmp_path, kind: str = "joint", seconds: float = 300.0, p: int = 12) -> dict:
     problem = problem_of(kind, p)
     file = tmp_path / "problem.npz"
     problem.save(file)
@@ -163,7 +163,7 @@ def test_the_data_for_jgl_have_our_covariance():
     ],
 )
 def test_what_goes_wrong_is_a_row(name, status, tmp_path):
-    row = row_of(name, tmp_path, seconds=0.5 if name == "Sleeping" else 60.0)
+    row = row_of(name, tmp_path, seconds=0.5 if name == "Sleeping" else 300.0)
     assert row["status"] == status
     shown = cells(row, 0.1)
     assert shown[4] == "", "a peer that is not there must not be compared"

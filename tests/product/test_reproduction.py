@@ -586,7 +586,7 @@ def test_command_says_what_is_wrong_in_one_line(two_files, tmp_path):
 def test_one_command_in_a_checkout(tmp_path):
     checkout = Path(__file__).parents[2]
     command = [sys.executable, "-m", "reproduction", "toy", "--quick", "--out", str(tmp_path / "out"), "--json"]
-    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["toy"]["holds"] == "holds"
 

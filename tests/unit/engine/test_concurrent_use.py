@@ -189,16 +189,16 @@ def test_threads_do_not_wait_for_a_property_of_another_object():
         @cached_property
         def value(self):
             started.set()
-            assert finish.wait(60)
+            assert finish.wait(300)
             return 1
 
     one, other = Slow(), Slow()
     threads = [threading.Thread(target=lambda part=part: part.value) for part in (one, other)]
     threads[0].start()
-    assert started.wait(60)
+    assert started.wait(300)
     started.clear()
     threads[1].start()
-    entered = started.wait(10)
+    entered = started.wait(120)
     finish.set()
     for thread in threads:
         thread.join()

@@ -160,7 +160,7 @@ def test_what_is_done_at_the_same_time_on_a_machine_fits_into_its_memory(client)
 
 def wait_for_successor(client, killed):
     """Wait until the scheduler has noticed the loss of the process `killed` and its nanny has started another one."""
-    deadline = time.monotonic() + 150
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):  # the scheduler has not noticed yet
             processes = set(client.run(os.getpid).values())
@@ -220,7 +220,7 @@ def test_work_that_kills_every_worker_is_done_by_the_calling_process(client):
                 assert run_tasks(TaskBatch(deadly, [1, 2, 3], os.getpid()), check_executor(mine)) == [1, 2, 3]
         finally:
             mine.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
-    client.wait_for_workers(2, timeout=150)
+    client.wait_for_workers(2, timeout=300)
 
 
 def replace_replication(dask_scheduler, endless):
@@ -246,7 +246,7 @@ def test_data_are_sent_to_every_worker_though_replication_by_the_scheduler_never
         executor, shared, found = check_executor(client), np.ones(10), []
         thread = threading.Thread(target=lambda: found.append(executor.scatter(shared)), daemon=True)
         thread.start()
-        thread.join(60)
+        thread.join(300)
     finally:
         client.run_on_scheduler(replace_replication, endless=False)
     assert len(found) == 1
@@ -346,7 +346,7 @@ def test_a_lost_scheduler_is_one_sentence_and_the_checkpoint_holds(S, tmp_path, 
             scheduler.kill()
 
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not file.exists() and time.monotonic() < deadline:
             time.sleep(0.1)
         with distributed.Client(scheduler_file=str(file)) as client:
@@ -355,15 +355,15 @@ def test_a_lost_scheduler_is_one_sentence_and_the_checkpoint_holds(S, tmp_path, 
                 stderr=subprocess.DEVNULL,
                 env=here,
             )
-            client.wait_for_workers(1, timeout=60)
+            client.wait_for_workers(1, timeout=300)
             with pytest.raises(ConnectionError, match="connection to the Dask scheduler was lost"):
                 jgl.solve(S, *LAMBDAS, executor=client, checkpoint=tmp_path / "kept", callback=kill)
     finally:
         scheduler.kill()
-        scheduler.wait(30)
+        scheduler.wait(300)
         if worker is not None:
             worker.kill()
-            worker.wait(30)
+            worker.wait(300)
     saved = len(list((tmp_path / "kept").glob("*.npz")))
     assert_same_bits(jgl.solve(S, *LAMBDAS), jgl.solve(S, *LAMBDAS, checkpoint=tmp_path / "kept"))
     assert 2 <= saved < len(list((tmp_path / "kept").glob("*.npz")))

@@ -11,7 +11,7 @@ import tracemalloc
 import warnings
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
-from threading import Lock
+from threading import Condition
 from types import SimpleNamespace
 
 import numpy as np
@@ -484,6 +484,27 @@ def test_what_is_done_at_the_same_time_fits_into_memory_together(pool, where, mo
         assert_takes_more(lambda: run_tasks(work, **options, memory=1000.0))
 
 
+class AtOnce:
+    """Counts what is done at the same time. The first to come wait for others, so that slow threads count as well."""
+
+    def __init__(self, function, expected):
+        self.function, self.expected = function, expected
+        self.now, self.most, self.changed = 0, 0, Condition()
+
+    def __call__(self, *arguments):
+        with self.changed:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            self.changed.notify_all()
+            others = max(self.expected, 2)
+            self.changed.wait_for(lambda: self.most >= others, timeout=0.05 if self.expected == 1 else 120.0)
+        try:
+            return self.function(*arguments)
+        finally:
+            with self.changed:
+                self.now -= 1
+
+
 @pytest.mark.parametrize("how", ["threads", "executor"])
 @pytest.mark.parametrize("name", ["select", "edge_stability"])
 def test_solves_at_the_same_time_fit_into_max_memory(name, how, monkeypatch):
@@ -499,54 +520,28 @@ def test_solves_at_the_same_time_fit_into_max_memory(name, how, monkeypatch):
     }
     S = jgl.SampleCovariance(list(X.values()), scale="correlation")
     needed = jgl.plan(S, *penalties.values(), penalize_diagonal=False).memory
-    now, most, lock, run = 0, 0, Lock(), GroupRunner.run
-
-    def counted(self):
-        nonlocal now, most
-        with lock:
-            now += 1
-            most = max(most, now)
-        time.sleep(0.05)
-        try:
-            return run(self)
-        finally:
-            with lock:
-                now -= 1
-
-    monkeypatch.setattr(GroupRunner, "run", counted)
-    found = {}
+    run, found = GroupRunner.run, {}
     with ThreadPoolExecutor(3) as three, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         who = {"executor": three} if how == "executor" else {"n_jobs": 3}
         for n_concurrent, max_memory in ((3, 40.0 * needed), (1, 1.3 * needed)):
-            most = 0
+            counted = AtOnce(run, n_concurrent)
+            monkeypatch.setattr(GroupRunner, "run", lambda self, counted=counted: counted(self))
             found[n_concurrent] = functions[name](**who, random_state=0, max_memory=max_memory)
-            assert (most == 1) == (n_concurrent == 1), (max_memory, most)
+            assert counted.most == n_concurrent
     for key in ("score", "mean_edges", "p_value"):
         assert np.array_equal(found[1].get(key, 0), found[3].get(key, 0))
 
 
-AT_WORK = []
-
-
-def noted(item, shared, progress):
-    AT_WORK.append((AT_WORK or [0])[-1] + 1)
-    time.sleep(0.02)
-    try:
-        return solve_task(item, shared, progress)
-    finally:
-        AT_WORK.append(AT_WORK[-1] - 1)
-
-
 def test_groups_at_the_same_time_fit_into_max_memory(S, monkeypatch):
-    monkeypatch.setattr("jointglasso.engine.runner.solve_task", noted)
     whole = jgl.solve(S, *LAMBDAS)
     largest = jgl.plan(S, *LAMBDAS).memory
     with ThreadPoolExecutor(3) as three:
         for n_concurrent, max_memory in ((3, 100 * largest), (1, 1.2 * largest)):
-            AT_WORK.clear()
+            counted = AtOnce(solve_task, n_concurrent)
+            monkeypatch.setattr("jointglasso.engine.runner.solve_task", counted)
             assert_same_bits(whole, jgl.solve(S, *LAMBDAS, executor=three, max_memory=max_memory))
-            assert max(AT_WORK) == n_concurrent
+            assert counted.most == n_concurrent
 
 
 def test_memory_at_the_peak_of_a_stability_selection():

@@ -123,7 +123,7 @@ def run_limited(code, **limits):
         capture_output=True,
         text=True,
         preexec_fn=limit,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

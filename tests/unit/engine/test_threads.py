@@ -91,7 +91,7 @@ def test_shared_work_inside_shared_work_ends():
     for thread in outer:
         thread.start()
     for thread in outer:
-        thread.join(timeout=30)
+        thread.join(timeout=300)
     assert not any(thread.is_alive() for thread in outer)
 
 

@@ -254,7 +254,7 @@ def test_text_numpy_and_geo_files_need_no_further_package(write):
         "import sys; sys.modules.update(dict.fromkeys(['pandas', 'pyarrow', 'openpyxl', 'anndata', 'numba']))\n"
         f"import jointglasso; print(jointglasso.io.read_table({str(path)!r}, label='kind').classes)"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert result.stdout.strip() == "{'u': 2, 'v': 2}"
 
 

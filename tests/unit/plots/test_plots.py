@@ -429,13 +429,13 @@ def test_no_window_system_is_loaded_and_no_setting_changed(tmp_path):
         f"[f(N, path={str(tmp_path / 'p.pdf')!r}) for f in (jgl.plots.plot_networks, jgl.plots.plot_degrees)]\n"
         "print('matplotlib.pyplot' in sys.modules, before == settings())"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert result.stdout.split() == ["False", "True"]
 
 
 def test_a_missing_matplotlib_is_named():
     code = "import sys; sys.modules['matplotlib'] = None; import jointglasso as jgl; jgl.plots.plot_networks"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert "This needs the package matplotlib: install it with pip install 'jointglasso[plots]'" in result.stderr
 
 
