@@ -138,21 +138,20 @@ def test_everything_at_once():
 
 @pytest.mark.parametrize("name", WORK)
 def test_in_the_background_of_other_work(name):
-    expected, found, ended = alone(name), [], threading.Event()
+    expected, results, multiplied = alone(name), [], threading.Event()
     matrix = np.random.default_rng(0).standard_normal((120, 120))
 
     def background():
-        found.extend(call(name) for _ in range(3))
-        ended.set()
+        while len(results) < 3 or not multiplied.is_set():
+            results.append(call(name))
 
     thread = threading.Thread(target=background)
     thread.start()
-    n_products = 0
-    while not ended.is_set() and thread.is_alive():  # BLAS in this thread, whose number of threads solves change
+    while thread.is_alive():  # BLAS in this thread, whose number of threads solves change
         matrix = np.linalg.qr(matrix @ matrix)[0]
-        n_products += 1
+        multiplied.set()
     thread.join()
-    assert found == [expected] * 3 and n_products > 0
+    assert all(result == expected for result in results)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
