@@ -33,12 +33,23 @@ def test_every_public_name_is_in_the_reference():
         assert found.__doc__, f"{name} says nothing about itself"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def anchors(page):
+    """Anchors of a page: those of its headings, which GitHub and the site make alike, and explicit ones."""
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.S)
+    headings = [heading.lower().replace("`", "") for heading in re.findall(r"^#+ (.*)$", text, flags=re.M)]
+    on_github = {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings}
+    on_the_site = {re.sub(r"[^a-z0-9]+", "-", heading).strip("-") for heading in headings}
+    return on_github & on_the_site | set(re.findall(r"^\((\w+)\)=$", text, flags=re.M))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((DOCS / "reproduction").rglob("*.md"))], ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page):
     made = {"gallery/index.rst"}  # by the build
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", page.read_text("utf-8")):
         if "://" not in target and target not in made:
-            assert (page.parent / target).exists(), target
+            found = page.parent / target if target else page
+            assert found.exists(), target
+            assert not anchor or anchor in anchors(found), f"{target}#{anchor}"
 
 
 @pytest.mark.parametrize("page", [DOCS / "architecture.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -598,3 +600,19 @@ def test_the_penalty_of_the_support_step_keeps_pace_with_the_variables():
     for p, L, omega in ((20, np.log(20), 0.5), (500, 2 * np.log(100), 0.5), (2000, 2 * np.log(400), 0.25)):
         s = np.sqrt(L / 200)
         np.testing.assert_allclose(support.penalty_of(p, sizes, 1.5), (1.5 * (1 - omega) * s, 1.5 * omega * s))
+
+
+def test_the_example_of_the_page_has_these_numbers():
+    """docs/inference.md, "From a table to a paragraph"; the support step stops at a gap, so that a pair may differ."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "inference.md").read_text("utf-8")
+    table = jgl.datasets.load_rppa().select(classes=["OV", "UCEC"])
+    found = jgl.infer(table.to_frame(), table.y)
+    differences = found.differences(fdr=0.05)
+    rows = re.findall(r"^\| OV \| UCEC \| (\S+) \| (\S+) \| (\S+) \| (\S+) \| (\S+) \|", page, flags=re.M)
+    assert len(rows) == 5
+    for (first, second, *numbers), row in zip(rows, differences.itertuples(), strict=False):
+        assert (first, second) == (row.variable1, row.variable2)
+        assert [float(number) for number in numbers] == pytest.approx([row.difference, row.low, row.high], abs=0.01)
+    counts = [*found.edges(fdr=0.05).groupby("class").size()[["OV", "UCEC"]], len(differences)]
+    named = re.search(r"We found (\d+) edges in OV and (\d+) in UCEC, and (\d+) pairs", page)
+    assert [int(number) for number in named.groups()] == pytest.approx(counts, abs=2)
