@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn import covariance, datasets
 from sklearn.base import clone
 from sklearn.covariance import empirical_covariance
+from sklearn.covariance.tests import test_graphical_lasso as sklearn_tests
 from sklearn.datasets import make_sparse_spd_matrix
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -51,9 +52,15 @@ def test_matrices_are_inverses_of_each_other_and_the_gap_is_certified():
     assert model.n_iter_ >= 1
 
 
-def test_no_penalty_is_maximum_likelihood():
-    S = empirical_covariance(np.random.RandomState(0).randn(100, 10), assume_centered=True)
-    assert_allclose(jgl.GraphicalLasso(0, covariance="precomputed").fit(S).precision_, np.linalg.inv(S))
+@pytest.mark.filterwarnings("ignore")  # folds of a single sample
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("when_alpha_equals_0", (42,)), ("cv", (42,)), ("cv_alphas_iterable", ("list",)), ("cv_scores", (42,))],
+)
+def test_tests_of_scikit_learn(name, arguments, monkeypatch):
+    for estimator in ("GraphicalLasso", "GraphicalLassoCV"):
+        monkeypatch.setattr(sklearn_tests, estimator, getattr(jgl, estimator))
+    getattr(sklearn_tests, f"test_graphical_lasso_{name}")(*arguments)
 
 
 #: From the R package glasso and from skggm, as in scikit-learn's tests: samples, alpha, precision, covariance.

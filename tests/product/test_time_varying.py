@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import jointglasso as jgl
 from jointglasso.cli import main
-from jointglasso.data.windows import time_windows
+from jointglasso.data.windows import DependentSamplesWarning, time_windows
 from jointglasso.report.payload import make_payload
 
 # Windows
@@ -169,6 +169,27 @@ def test_bad_parameters_are_refused(options, words):
         jgl.TimeVaryingGraphicalLasso(**options).fit(*jumping(40))
 
 
+def test_covariates_are_regressed_out_of_each_window():
+    X, time = jumping(80)
+    age, backwards = np.random.default_rng(1).normal(size=(80, 1)), np.arange(80)[::-1]
+    model = jgl.TimeVaryingGraphicalLasso(0.2, 0.1, width=20)
+    found = model.fit((X + age)[backwards], time[backwards], covariates=age[backwards]).solution_
+    source = jgl.SampleCovariance.from_labels(X, np.arange(80) // 20, covariates=age, scale="correlation")
+    options = {"penalty": "chain", "weights": "sqrt_sample_size", "penalize_diagonal": False}
+    assert found.objective == pytest.approx(jgl.solve(source, 0.2, 0.1, **options).objective, rel=1e-9)
+    with pytest.raises(ValueError, match="does not go with windows that overlap"):
+        jgl.TimeVaryingGraphicalLasso(0.2, 0.1, width=20, overlap=0.5).fit(X, time, covariates=age)
+
+
+def test_consecutive_samples_that_are_alike_cause_a_warning():
+    rng, model = np.random.default_rng(0), jgl.TimeVaryingGraphicalLasso(0.3, 0.1, windows=2)
+    Z, order = rng.normal(size=(121, 4)), rng.permutation(120)
+    X = Z[1:] + 0.9 * Z[:-1]
+    with pytest.warns(DependentSamplesWarning, match="lag-1 autocorrelation"):
+        model.fit(X[order], order)  # alike in time, not in the order of the rows
+    model.fit(X, order)
+
+
 def test_time_stamps_are_one_for_each_sample():
     with pytest.raises(ValueError, match="5 time stamps for 40 samples"):
         jgl.TimeVaryingGraphicalLasso(0.1, 0.1).fit(jumping(40)[0], np.arange(5))
@@ -225,6 +246,7 @@ def test_the_command_line_tells_where_the_networks_change(tmp_path):
 # Levels instead of changes
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.data.windows.DependentSamplesWarning")
 @pytest.mark.filterwarnings("error")
 def test_levels_are_warned_about_and_their_changes_are_not(tmp_path):
     changes = np.random.default_rng(0).normal(size=(200, 4))

@@ -140,3 +140,5 @@ def test_a_choice_at_a_given_rank_finds_the_network_behind_one_factor():
         assert abs(direction.sum()) / np.sqrt(P) > 0.9
     with pytest.raises(ValueError, match="latent_rank"):
         jgl.select(samples(1), latent_rank=1, criterion="stars")
+    with pytest.raises(ValueError, match="leave one of them out"):
+        jgl.select(samples(1), latent_rank=1, latent="auto")

@@ -236,9 +236,27 @@ def test_classes_without_edges_and_their_thresholds_are_named():
     X, y = rng.normal(size=(130, 12)), np.repeat(["many", "few"], [120, 10])
     X[:120, 1] += 0.6 * X[:120, 0]
     text = jgl.select(X, y).explain()
-    assert "threshold (lambda1 + lambda2) / w_k of an edge in one class alone at" in text
+    assert "threshold of an edge in one class alone at" in text
     assert "No edge in 'few'" in text
     assert "this criterion accepts" in text
+
+
+@pytest.mark.parametrize(
+    ("penalty", "expected"),
+    [
+        ("group", lambda l1, l2: l1 + l2),
+        ("fused", lambda l1, l2: min(l1 + 2 * l2, 2 * (l1 + l2), 3 * l1)),
+        ("common", lambda l1, l2: l1 + l2),
+        ("laplacian", lambda l1, l2: l1),
+    ],
+)
+def test_the_threshold_of_one_class_is_that_of_the_penalty(penalty, expected):
+    rng = np.random.default_rng(0)
+    tables = {name: rng.normal(size=(n, 4)) for name, n in (("a", 30), ("b", 60), ("c", 90))}
+    text = jgl.select(tables, penalty=penalty, grid=[(0.3, 0.2)]).explain()
+    weight = np.sqrt(np.array([30, 60, 90]) / 60)
+    by_class = ", ".join(f"{t:.3g} in {name}" for t, name in zip(expected(0.3, 0.2) / weight, "abc", strict=True))
+    assert f"in one class alone at {by_class}." in text
 
 
 def test_values_are_relaxed_as_held_out_samples_ask_for(data, source):

@@ -27,7 +27,7 @@ class TimeWindows:
     """Windows of samples in temporal order."""
 
     rows: list[IntArray]
-    """Sample indices of each window; overlapping windows share samples."""
+    """Sample indices of each window in the order of time; overlapping windows share samples."""
     first: Any
     last: Any
     """(K,): first and last time stamp of each window, from which its name is made."""
@@ -71,7 +71,7 @@ def time_windows(time: Any, *, windows: int | None = None, width: Any = None, ov
     else:
         first, stop = np.arange(len(times)), np.arange(1, len(times) + 1)
     ends = np.concatenate([[0], np.cumsum(repeats)])
-    rows: list[IntArray] = [np.sort(order[ends[a] : ends[b]]) for a, b in zip(first, stop, strict=True)]
+    rows: list[IntArray] = [order[ends[a] : ends[b]] for a, b in zip(first, stop, strict=True)]
     names = _window_names(times[first], times[stop - 1])
     for name, members in zip(names, rows, strict=True):
         if len(members) < FEWEST:

@@ -143,6 +143,10 @@ class JointModel(BaseEstimator):  # type: ignore[misc]
         labels = np.full(len(X), ONE_CLASS) if y is None else np.asarray(y)
         self.classes_ = labels[[members[0] for members in samples.rows]]
         samples = samples.with_variables(check_choice("variables", self.variables, ("same", "union")))
+        return self._adjusted(samples, covariates)
+
+    def _adjusted(self, samples: Samples, covariates: Any) -> Samples:
+        """Samples without the effects of covariates; warns where consecutive ones are alike."""
         self._has_covariates = covariates is not None
         samples = without_covariates(samples, covariates, self.association, self.missing)
         warn_if_dependent(samples)

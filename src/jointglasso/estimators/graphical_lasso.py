@@ -31,6 +31,10 @@ class _OneClass(EmpiricalCovariance):  # type: ignore[misc]
     tol: float = 1e-6
     max_iter: int | None = None
     assume_centered: bool = False
+    mode: str = "cd"
+    enet_tol: float = 1e-4
+    eps: float = float(np.finfo(np.float64).eps)
+    verbose: bool = False
 
     store_precision: ClassVar[bool] = True
 
@@ -78,6 +82,8 @@ class GraphicalLasso(_OneClass):
         Limit of the iterations, as in `jointglasso.solve`.
     assume_centered : bool, default False
         If True, the means are not subtracted.
+    mode, enet_tol, eps, verbose
+        Parameters of scikit-learn's solver, accepted so that calls need no change, and ignored.
 
     Attributes
     ----------
@@ -140,7 +146,7 @@ class GraphicalLassoCV(_OneClass):
         Folds, as in scikit-learn; 5 by default.
     n_jobs : int, optional
         Threads that solve folds at the same time.
-    tol, max_iter, assume_centered
+    tol, max_iter, assume_centered, mode, enet_tol, eps, verbose
         As in `GraphicalLasso`.
 
     Attributes
@@ -215,7 +221,7 @@ class GraphicalLassoIC(_OneClass):
     alphas : int or sequence of float, default 100
         Number of points, evenly spaced on a log scale between the largest useful alpha and a hundredth of it, or the
         points themselves.
-    tol, max_iter, assume_centered
+    tol, max_iter, assume_centered, mode, enet_tol, eps, verbose
         As in `GraphicalLasso`.
 
     Attributes

@@ -95,7 +95,7 @@ class TimeVaryingGraphicalLasso(JointModel):
     grid: ClassVar[None] = None
     variables: ClassVar[str] = "same"
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # type: ignore[override]
+    def fit(self, X: Any, y: Any = None, covariates: Any = None) -> Self:
         """Estimate the precision matrix of each window.
 
         Parameters
@@ -104,6 +104,8 @@ class TimeVaryingGraphicalLasso(JointModel):
             Samples in rows, in any order: a NumPy array, a pandas, polars or pyarrow table, or an AnnData object.
         y : sequence of n numbers or datetimes, or str, optional
             Time stamp of each sample, or the name of its column; the order of the rows without it.
+        covariates : table with n rows, optional
+            Regressed out within each window, as in `JointGraphicalLasso`; for windows that do not overlap.
 
         Returns
         -------
@@ -124,12 +126,13 @@ class TimeVaryingGraphicalLasso(JointModel):
             windows.names,
             self._variable_names(),
             sample_fraction=windows.sample_fraction,
+            given_rows=windows.rows,
         )
         self.classes_ = np.array(windows.names)
         self.windows_ = pd.DataFrame(
             {"name": windows.names, "first": windows.first, "last": windows.last, "samples": samples.sizes}
         )
-        return self._fit_samples(samples)
+        return self._fit_samples(self._adjusted(samples, covariates))
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-likelihood per sample under the first window that ends at or after its time stamp."""

@@ -345,19 +345,19 @@ def component_curve(
     tables = (_thresholded(pairs, peak, value, unit) for value in grid)
     points = [_measure(rule, table, unit.scaled(value)) for table, value in zip(tables, grid, strict=True)]
     largest, n_blocks, n_edges, cost = zip(*points, strict=True)
+    single = single_class_thresholds(unit, source.n_classes)
     return ComponentCurve(
         rule=rule, ratio=ratio, lambda1=grid,
         largest=np.array(largest), n_blocks=np.array(n_blocks), n_edges=np.array(n_edges), cost=np.array(cost),
         lambda_max=no_edge_from,
-        percolation=noise_percolation(source, w, _single_class(unit, source.n_classes) - 1.0, rule),
+        percolation=noise_percolation(source, w, float(single.min()) - 1.0, rule),
         floor=floor, penalty=penalty, _unit=unit, _pairs=pairs, _peak=peak,
     )  # fmt: skip
 
 
-def _single_class(unit: PairPenalty, n_classes: int) -> float:
-    """Smallest covariance at which a pair that is non-zero in one class only leaves the dual ball, at lambda1 = 1."""
-    gauges = unit.gauge(*unit.as_entries(np.eye(n_classes)))
-    return float(1.0 / gauges.max())
+def single_class_thresholds(penalty: PairPenalty, n_classes: int) -> FloatArray:
+    """(K,): weighted covariance above which a pair that is correlated in this class only is non-zero when isolated."""
+    return np.asarray(1.0 / penalty.gauge(*penalty.as_entries(np.eye(n_classes))))
 
 
 def _measure(rule: str, table: PairTable, penalty: PairPenalty) -> tuple[int, int, int, float]:

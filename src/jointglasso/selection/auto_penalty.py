@@ -127,6 +127,8 @@ def find_rank(
     """
     _refuse_stars_and_auto(settings, "latent_rank")
     rank = settings.solve.latent_rank
+    if settings.solve.latent is not None:
+        raise InputError("latent_rank= finds the mu that latent= gives: leave one of them out.", "latent_rank")
     plain = replace(settings.solve, latent=None, latent_rank=None)
     result, options = search(data, replace(settings, solve=plain)), plain
     for _ in range(_TURNS):

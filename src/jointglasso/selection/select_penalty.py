@@ -23,7 +23,8 @@ from jointglasso.data.checks import (
 from jointglasso.data.prepare import Preparation
 from jointglasso.engine import SolveOptions, solve
 from jointglasso.errors import argument, warn_caller
-from jointglasso.screening.curve import largest_penalties
+from jointglasso.penalties.choice import make_penalty
+from jointglasso.screening.curve import largest_penalties, single_class_thresholds
 from jointglasso.selection.auto_penalty import model_choice
 from jointglasso.selection.budget import SCANNED_ONCE, Budget, describe_left_out, scanned_once
 from jointglasso.selection.certify_choice import certify_choice
@@ -313,11 +314,15 @@ def _renamed(callback: ProgressCallback | None, stage: str) -> ProgressCallback 
 def _remarks(source: CovarianceSource, result: SelectionResult, settings: SelectionSettings) -> Iterator[str]:
     """Sentences about thresholds by class, classes without edges, and false edges on noise of this size."""
     w = check_weights(settings.solve.weights, source.class_names, source.sample_sizes)
-    thresholds = (result.lambda1 + result.lambda2) / w
+    penalty = make_penalty(
+        settings.solve.penalty, result.lambda1, result.lambda2, settings.solve.class_graph, source.class_names,
+        source.sample_sizes,
+    )  # fmt: skip
+    thresholds = single_class_thresholds(penalty, len(w)) / w
     empty = [name for name, n in zip(source.class_names, result.solution.n_edges, strict=True) if n == 0]
     if np.ptp(thresholds) > 0.01 * thresholds.max() or (empty and len(empty) < len(w)):
         by_class = ", ".join(f"{t:.3g} in {name}" for t, name in zip(thresholds, source.class_names, strict=True))
-        yield f"Class weights put the threshold (lambda1 + lambda2) / w_k of an edge in one class alone at {by_class}."
+        yield f"Class weights put the threshold of an edge in one class alone at {by_class}."
     if empty and len(empty) < len(w):
         yield f"No edge in {listed(empty, 5)}: its samples support none, which does not show that there are none."
     if settings.criterion == "jbic" and settings.relaxed and source.sample_sizes is not None:
