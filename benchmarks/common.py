@@ -14,6 +14,7 @@ import numpy as np
 from scipy.stats import norm
 
 import jointglasso as jgl
+from synthetic import make_joint_ggm
 
 PAPER_LAMBDAS = {"P1": (0.009, 0.0005), "P2": (0.0086, 0.001), "P3": (0.0082, 0.0015)}
 DESIGNS = {"A": ("A", 10), "B10": ("B", 10), "B40": ("B", 40), "C10": ("C", 10), "C40": ("C", 40)}
@@ -76,9 +77,7 @@ def memory_of(function: Callable[[], Any]) -> tuple[float, float, Any]:
 
 def paper_covariances(design: str, p: int, n_classes: int, seed: int = 0) -> np.ndarray:
     kind, n_blocks = DESIGNS[design]
-    return jgl.datasets.make_joint_ggm(
-        kind, p, n_classes, n_blocks=n_blocks, output="covariances", random_state=seed
-    ).covariances
+    return make_joint_ggm(kind, p, n_classes, n_blocks=n_blocks, output="covariances", random_state=seed).covariances
 
 
 def matched_lambdas(name: str, p: int) -> tuple[float, float]:

@@ -28,9 +28,9 @@ import numpy as np
 
 import jointglasso as jgl
 from common import describe_machine, matched_lambdas, paper_covariances, print_header, print_row
-from jointglasso.datasets import make_joint_ggm
 from jointglasso.problem import make_problem
 from real_genes import blocks_of, factor_and_invert, load
+from synthetic import make_joint_ggm
 
 GAP = 1e-6
 

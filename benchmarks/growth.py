@@ -11,6 +11,7 @@ import numpy as np
 
 import jointglasso as jgl
 from common import best_of, describe_machine, matched_lambdas, paper_covariances, print_header, print_row
+from synthetic import make_joint_ggm
 
 
 def exponent(sizes: list[float], seconds: list[float]) -> float:
@@ -33,7 +34,7 @@ def table(what: str, cases: Iterable[tuple[str, np.ndarray, float, float]]) -> N
 
 def thirty_each(p: int) -> np.ndarray:
     """Type A with as many edges per variable as at p=1000: with 3 % of the pairs all rules percolate at large p."""
-    return jgl.datasets.make_joint_ggm("A", p, 3, density=30 / p, output="covariances", random_state=0).covariances
+    return make_joint_ggm("A", p, 3, density=30 / p, output="covariances", random_state=0).covariances
 
 
 def main() -> None:
@@ -42,7 +43,7 @@ def main() -> None:
     sizes = (500, 1000, 2000, 5000, 10_000)
     table("p", (("type A, 30 edges each", thirty_each(p), *matched_lambdas("P3", p)) for p in sizes))
     table("K", (("type A", paper_covariances("A", 1000, k), *matched_lambdas("P3", 1000)) for k in (2, 5, 10, 20)))
-    modules = jgl.datasets.make_joint_ggm("modules", 1000, 3, n_samples=100, n_blocks=20, random_state=0).covariances
+    modules = make_joint_ggm("modules", 1000, 3, n_samples=100, n_blocks=20, random_state=0).covariances
     lambdas = (0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2)
     table("edges", ((f"modules, {lam:g}", modules, lam, 0.1) for lam in lambdas))
 

@@ -31,6 +31,7 @@ from genome_scale import bare_products, module_samples
 from jointglasso.problem import make_problem
 from jointglasso.screening.curve import critical_correlation
 from jointglasso.screening.pairs import scan_pairs
+from synthetic import make_joint_ggm
 
 
 @contextmanager
@@ -55,7 +56,7 @@ def ways(n_workers: int) -> Iterator[dict[str, dict[str, Any]]]:
 
 def selection(p: int) -> Callable[..., Any]:
     """`select` over a 10 x 5 grid with 5 folds."""
-    data = jgl.datasets.make_joint_ggm("modules", p, 2, n_samples=100, n_blocks=p // 20, random_state=0)
+    data = make_joint_ggm("modules", p, 2, n_samples=100, n_blocks=p // 20, random_state=0)
     X = {f"class {k}": samples for k, samples in enumerate(data.samples)}
     source = jgl.SampleCovariance(list(data.samples), scale="correlation")
     grid = jgl.lambda_grid(source, n_lambdas=10, min_ratio=0.3)

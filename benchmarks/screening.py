@@ -23,6 +23,7 @@ from common import (
     print_header,
     print_row,
 )
+from synthetic import make_joint_ggm
 
 RULES = ("global", "class", "hybrid", "dynamic")
 
@@ -61,7 +62,7 @@ def paper_sizes() -> None:
 def large(p: int, n_classes: int) -> None:
     # As many edges per variable as at p=1000. With the paper's 97 % zeros there would be 300, whose covariances stand
     # 1.3 standard errors above the noise at n=5p: then every rule percolates at these lambdas, and rightly so.
-    data = jgl.datasets.make_joint_ggm("A", p, n_classes, density=30 / p, output="covariances", random_state=0)
+    data = make_joint_ggm("A", p, n_classes, density=30 / p, output="covariances", random_state=0)
     S = np.empty((n_classes, p, p))
     for k, matrix in enumerate(data.iter_covariances()):
         S[k] = matrix

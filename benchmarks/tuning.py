@@ -15,7 +15,7 @@ import numpy as np
 
 import jointglasso as jgl
 from jointglasso import config
-from jointglasso.datasets import make_joint_ggm
+from synthetic import make_joint_ggm
 
 REPEATS = 3
 

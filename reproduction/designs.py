@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from benchmarks.synthetic import make_joint_ggm
 from jointglasso._typing import FloatArray
-from jointglasso.datasets import make_joint_ggm
 
 #: (lambda1, lambda2) of the three columns of the paper's figure of running times, meant for p=1000 and n=5000.
 PAPER_LAMBDAS = {"P1": (0.009, 0.0005), "P2": (0.0086, 0.001), "P3": (0.0082, 0.0015)}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-import jointglasso as jgl
 from common import PAPER_LAMBDAS, paper_covariances
 from real_genes import load as load_genes
+from synthetic import make_joint_ggm
 
 #: First penalty that gives the genes a largest block of about p/2 variables; the second is 0.1.
 GENE_LAMBDAS = {500: 0.58, 1000: 0.6, 2000: 0.65, 3000: 0.63}
@@ -88,7 +88,7 @@ def subjects(p: int, n_subjects: int) -> tuple[np.ndarray, float, float]:
 
 
 def modules(p: int) -> tuple[np.ndarray, float, float]:
-    drawn = jgl.datasets.make_joint_ggm("modules", p, 3, n_samples=100, n_blocks=p // 30, random_state=0)
+    drawn = make_joint_ggm("modules", p, 3, n_samples=100, n_blocks=p // 30, random_state=0)
     return drawn.covariances, 0.3, 0.1
 
 

@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from jointglasso.datasets import make_joint_ggm
 from oracles import Optimum, accurate_optimum, critical_scale, objective
+from synthetic import make_joint_ggm
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ ONLY = {
         *("_typing", "_cached_property", "errors", "_version", "_files", "_memory", "_display", "_wording", "data"),
         "screening.partition",
     ),
-    "datasets": ("_typing", "_cached_property", "errors", "data", "io.labelled_table"),
+    "datasets": ("io.labelled_table",),
     "io": ("_typing", "_cached_property", "errors", "_files", "_memory", "_optional", "_wording", "data"),
 }
 
@@ -78,9 +78,6 @@ OWNERS = {
     "click": ("cli",),
     "cupy": ("backends",),
 }
-
-#: All third-party packages that datasets may use.
-DATASETS_LIBRARIES = {"numpy", "scipy"}
 
 
 @dataclass(frozen=True)
@@ -240,15 +237,6 @@ def test_a_third_party_package_is_imported_by_its_owner_only(library):
         if statement.target.split(".")[0] == library and statement.package not in OWNERS[library]
     ]
     assert wrong == []
-
-
-def test_datasets_need_numpy_and_scipy_only():
-    heads = {
-        statement.target.split(".")[0]
-        for statement in all_imports()
-        if statement.package == "datasets" and not statement.inner
-    }
-    assert heads - set(sys.stdlib_module_names) <= DATASETS_LIBRARIES
 
 
 def test_the_top_module_imports_packages_only_for_type_checkers():

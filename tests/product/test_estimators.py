@@ -327,40 +327,6 @@ def test_a_class_with_one_sample_is_named():
         jgl.JointGraphicalLasso().fit(np.vstack([X, X[:1]]), [*y, "c9"])
 
 
-# Covariances instead of samples
-
-
-def test_from_covariances_is_fit_without_the_samples():
-    X, y = chain_data(scales=np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0]))
-    S = {label: np.cov(X[y == label].T, bias=True) for label in ("c0", "c1")}
-    for parameters in ({}, {"scale": "covariance", "weights": "sample_size"}):
-        fitted = jgl.JointGraphicalLasso(tol=1e-9, **parameters).fit(X, y)
-        given = jgl.JointGraphicalLasso.from_covariances(S, [60, 80], location=fitted.location_, tol=1e-9, **parameters)
-        assert list(given.classes_) == ["c0", "c1"]
-        for one, other in zip(fitted.precision_, given.precision_, strict=True):
-            np.testing.assert_allclose(one.toarray(), other.toarray(), atol=1e-6)
-        assert given.score(X, y) == pytest.approx(fitted.score(X, y), abs=1e-6)
-
-
-def test_from_covariances_takes_a_source_and_keeps_names():
-    X, y = chain_data()
-    source = jgl.SampleCovariance.from_labels(X, y, variable_names=list("abcdef"))
-    model = jgl.JointGraphicalLasso.from_covariances(source)
-    expected = jgl.JointGraphicalLasso().fit(X, y)
-    assert list(model.feature_names_in_) == list("abcdef")
-    np.testing.assert_allclose(model.precision_[0].toarray(), expected.precision_[0].toarray(), atol=1e-6)
-
-
-def test_from_covariances_refuses_flat_variables_and_wrong_means():
-    S = np.diag([1.0, 0.0, 1.0])
-    with pytest.raises(ValueError, match=r"1 variable is constant in class '1' \('x1'\)"):
-        jgl.JointGraphicalLasso.from_covariances([S])
-    model = jgl.JointGraphicalLasso.from_covariances([S], constant="isolate")
-    assert model.precision_[0].nnz == 3
-    with pytest.raises(ValueError, match="location has shape"):
-        jgl.JointGraphicalLasso.from_covariances([np.eye(3)], location=[0.0])
-
-
 # Chosen penalties
 
 

@@ -133,38 +133,6 @@ def _digest(arrays: Any) -> bytes:
     return digest.digest()
 
 
-class CorrelationOf(CovarianceSource):
-    """Correlations of another source, computed on demand; variables of variance 0 are uncorrelated, with variance 1."""
-
-    def __init__(self, source: CovarianceSource) -> None:
-        super().__init__(source.class_names, source.variable_names, source.sample_sizes, source.absent)
-        self._source = source
-        roots = np.sqrt([source.diagonal(k) for k in range(source.n_classes)])
-        self._inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
-
-    def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
-        inverse = self._inverse[k]
-        piece = self._source.tile(k, rows, columns) * np.outer(inverse[rows], inverse[columns])
-        variables = np.arange(self.n_variables)
-        _, i, j = np.intersect1d(variables[rows], variables[columns], return_indices=True)
-        piece[i, j] = 1.0
-        return piece
-
-    def block(self, k: int, variables: IntArray) -> FloatArray:
-        inverse = self._inverse[k][variables]
-        R = self._source.block(k, variables) * np.outer(inverse, inverse)
-        np.fill_diagonal(R, 1.0)
-        return R
-
-    def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
-        inverse = self._inverse[k]
-        values = self._source.entries(k, rows, columns) * inverse[rows] * inverse[columns]
-        return np.where(rows == columns, 1.0, values)
-
-    def diagonal(self, k: int) -> FloatArray:
-        return np.ones(self.n_variables)
-
-
 class DenseCovariance(CovarianceSource):
     """K covariance matrices given as arrays.
 

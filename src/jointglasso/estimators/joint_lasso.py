@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
-
-from jointglasso.data import CovarianceSource, DenseCovariance
-from jointglasso.data.checks import InputError, require_varying
-from jointglasso.data.source import CorrelationOf
-from jointglasso.engine import solve_with
 from jointglasso.estimators.base import JointModel, estimator
-from jointglasso.selection.relaxed import with_refit
 
 
 @estimator
@@ -119,64 +112,6 @@ class JointGraphicalLasso(JointModel):
     class_graph: Any = None
     variables: str = "same"
     latent: float | None = None
-
-    @classmethod
-    def from_covariances(
-        cls,
-        S: Any,
-        n_samples: Any = None,
-        *,
-        location: Any = None,
-        class_names: Any = None,
-        variable_names: Any = None,
-        **parameters: Any,
-    ) -> JointGraphicalLasso:
-        """Fit precomputed covariance matrices.
-
-        Parameters
-        ----------
-        S : array (K, p, p), sequence or dict of (p, p) arrays or data frames, or CovarianceSource
-            Covariance matrices; with ``scale="correlation"``, the default, they are converted to correlations.
-        n_samples : sequence of int, optional
-            Sample sizes; without them the classes have equal weights by default.
-        location : array (K, p), optional
-            Means of the variables, used by `score`; zero by default.
-        class_names, variable_names : sequence of str, optional
-            Names, where `S` has none.
-        **parameters
-            Parameters of the estimator.
-
-        Returns
-        -------
-        JointGraphicalLasso
-            A fitted estimator.
-        """
-        if n_samples is None and (not isinstance(S, CovarianceSource) or S.sample_sizes is None):
-            parameters.setdefault("weights", "equal")
-        model = cls(**parameters)
-        model._preparation()
-        source: CovarianceSource
-        if isinstance(S, CovarianceSource):
-            source = S
-        else:
-            source = DenseCovariance(S, class_names=class_names, variable_names=variable_names, sample_sizes=n_samples)
-        variance = np.array([source.diagonal(k) for k in range(source.n_classes)])
-        if model.constant == "refuse":
-            for name, row in zip(source.class_names, variance, strict=True):
-                require_varying(row <= 0, name, source.variable_names)
-        model.classes_ = np.array(source.class_names)
-        model.n_features_in_ = source.n_variables
-        if source.variable_names != tuple(f"x{i}" for i in range(source.n_variables)):
-            model.feature_names_in_ = np.array(source.variable_names, dtype=object)
-        used = CorrelationOf(source) if model.scale == "correlation" else source
-        solution = solve_with(used, model.lambda1, model.lambda2, model._solve_options())
-        means = np.zeros_like(variance) if location is None else np.asarray(location, dtype=float)
-        if means.shape != variance.shape:
-            raise InputError(
-                f"location has shape {means.shape}; it must be (classes, variables) = {variance.shape}.", "location"
-            )
-        model._keep(with_refit(used, solution), means, np.sqrt(np.where(variance > 0, variance, 1.0)))
-        return model
 
 
 @estimator

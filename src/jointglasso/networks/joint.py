@@ -387,11 +387,6 @@ class JointNetworks:
             absent=self.absent,
         )
 
-    def sign_flips(self) -> pd.DataFrame:
-        """Edges of pairs whose estimate is positive in one class and negative in another, not tested (`infer` does)."""
-        edges = self.edge_list
-        return self.edges()[edges.sign_differs[edges.pair]].reset_index(drop=True)
-
     def to_networkx(self, class_name: str | None = None) -> Any:
         """Convert to networkx graphs.
 

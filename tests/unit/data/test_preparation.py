@@ -15,7 +15,6 @@ from jointglasso.data.missing import pairwise_correlation, semidefinite_correlat
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.ranks import NormalScores, latent_from_spearman, ranks, winsorisation
 from jointglasso.data.samples import Samples, rows_by_class
-from jointglasso.data.source import CorrelationOf
 
 
 def samples_of(*matrices):
@@ -246,18 +245,6 @@ def test_projection_gives_correlations_and_keeps_those_that_are(p, seed):
     again, none = semidefinite_correlation(projected)
     assert none == 0.0
     np.testing.assert_array_equal(again, projected)
-
-
-def test_correlations_of_a_source_are_read_piece_by_piece(table):
-    plain = jgl.SampleCovariance([table], scale="correlation")
-    source = CorrelationOf(jgl.SampleCovariance([table * np.array([1, 10, 1, 0.1, 5])]))
-    some = np.array([0, 3, 4])
-    np.testing.assert_allclose(source.block(0, some), plain.block(0, some), atol=1e-12)
-    np.testing.assert_allclose(whole(source, 0), whole(plain, 0), atol=1e-12)
-    tile = source.tile(0, slice(1, 4), slice(2, 5))
-    np.testing.assert_allclose(tile, plain.tile(0, slice(1, 4), slice(2, 5)), atol=1e-12)
-    np.testing.assert_allclose(source.entries(0, some, some[::-1]), plain.entries(0, some, some[::-1]), atol=1e-12)
-    assert (source.n_classes, source.class_names, list(source.sample_sizes)) == (1, ("1",), [40])
 
 
 # Once for all

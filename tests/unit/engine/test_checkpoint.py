@@ -17,6 +17,7 @@ import jointglasso as jgl
 from jointglasso import config
 from jointglasso.data import fingerprint
 from jointglasso.engine import checkpoint as checkpoint_module
+from synthetic import make_joint_ggm
 
 LAMBDAS = 0.45, 0.1
 
@@ -412,7 +413,7 @@ def test_big_groups_leave_snapshots_to_go_on_from(tmp_path, monkeypatch):
 
 def test_dynamic_screening_in_several_rounds(tmp_path):
     """Merged groups are pieces of their own; the rounds are gone through again from the files."""
-    S = jgl.datasets.make_joint_ggm("C", p=80, n_classes=3, random_state=3, output="covariances").covariances
+    S = make_joint_ggm("C", p=80, n_classes=3, random_state=3, output="covariances").covariances
     for lambdas in ((0.02, 0.002), (0.005, 0.002)):
         folder = tmp_path / str(lambdas[0])
         whole = jgl.solve(S, *lambdas, checkpoint=folder)
@@ -489,7 +490,7 @@ def test_kill_at_random_moments(tmp_path, monkeypatch):
 def test_groups_sharpened_one_by_one_beside_a_checkpoint(tmp_path, monkeypatch):
     """What is kept of the sharpening of one group must not be taken for a snapshot of its whole batch."""
     monkeypatch.setattr(checkpoint_module, "SNAPSHOT_SECONDS", 0.0)
-    data = jgl.datasets.make_joint_ggm("C", 600, 6, n_blocks=6, output="covariances", random_state=0)
+    data = make_joint_ggm("C", 600, 6, n_blocks=6, output="covariances", random_state=0)
     lambdas = 0.0082 * np.sqrt(1000 / 600), 0.0015 * np.sqrt(1000 / 600)
     plain = jgl.solve(data.covariances, *lambdas, tol=1e-8)
     kept = jgl.solve(data.covariances, *lambdas, tol=1e-8, checkpoint=tmp_path / "folder")

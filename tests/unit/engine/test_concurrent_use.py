@@ -14,19 +14,20 @@ import pytest
 import jointglasso as jgl
 from jointglasso import config
 from jointglasso._cached_property import cached_property
+from synthetic import make_joint_ggm
 
 pytestmark = pytest.mark.filterwarnings("ignore::jointglasso.SelectionWarning", "ignore::jointglasso.InferenceWarning")
 
 
 @cache
 def samples():
-    data = jgl.datasets.make_joint_ggm("modules", 24, 2, n_samples=60, n_blocks=4, random_state=3)
+    data = make_joint_ggm("modules", 24, 2, n_samples=60, n_blocks=4, random_state=3)
     return {"a": data.samples[0], "b": data.samples[1]}
 
 
 @cache
 def covariances():
-    return jgl.datasets.make_joint_ggm("modules", 90, 2, n_samples=50, n_blocks=9, random_state=1).covariances
+    return make_joint_ggm("modules", 90, 2, n_samples=50, n_blocks=9, random_state=1).covariances
 
 
 def bits(*arrays):

@@ -13,11 +13,12 @@ from rich.console import Console
 import jointglasso as jgl
 import jointglasso.problem
 from jointglasso.engine.options import SOLVERS
+from synthetic import make_joint_ggm
 
 
 @pytest.fixture(scope="module")
 def S():
-    data = jgl.datasets.make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1)
+    data = make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1)
     return data.covariances
 
 
@@ -111,7 +112,7 @@ def test_methods_tell_how_the_groups_were_solved(S):
 
 
 def test_avalanche_of_algorithm_1_does_not_happen_in_dynamic_screening():
-    data = jgl.datasets.make_joint_ggm("C", 1000, 10, n_blocks=10, output="covariances", random_state=0)
+    data = make_joint_ggm("C", 1000, 10, n_blocks=10, output="covariances", random_state=0)
     S = data.covariances
     hybrid = jgl.screen(S, 0.0082, 0.0015)
     solution = jgl.solve(S, 0.0082, 0.0015)

@@ -19,6 +19,7 @@ from jointglasso import config
 from jointglasso.engine import screening
 from jointglasso.engine.executors import TaskBatch, check_executor, run_tasks
 from jointglasso.screening import pairs
+from synthetic import make_joint_ggm
 from test_executors import NEEDS, assert_takes_more, hungry, most_at_once
 
 distributed = pytest.importorskip("distributed")
@@ -35,7 +36,7 @@ def client():
 
 @pytest.fixture(scope="module")
 def S():
-    return jgl.datasets.make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1).covariances
+    return make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1).covariances
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,7 @@ def many_pieces(monkeypatch, request):
 
 @pytest.fixture(scope="module")
 def X():
-    data = jgl.datasets.make_joint_ggm("modules", 20, 2, n_samples=40, n_blocks=4, random_state=1)
+    data = make_joint_ggm("modules", 20, 2, n_samples=40, n_blocks=4, random_state=1)
     return {f"class {k}": samples for k, samples in enumerate(data.samples)}
 
 
@@ -110,7 +111,7 @@ def files_of(samples, folder, kind):
 @pytest.mark.parametrize("kind", ["memory", "mapped", "h5py", "zarr", "dask"])
 def test_the_scan_of_samples_is_shared_out(client, kind, tmp_path, monkeypatch):
     """Wherever the samples lie the workers find the same pairs; files travel as the place where they lie."""
-    samples = jgl.datasets.make_joint_ggm("modules", 1100, 2, n_samples=30, n_blocks=110, random_state=1).samples
+    samples = make_joint_ggm("modules", 1100, 2, n_samples=30, n_blocks=110, random_state=1).samples
     here = jgl.solve(jgl.SampleCovariance(samples, scale="correlation"), 0.62, 0.05)
     source = jgl.SampleCovariance(files_of(samples, tmp_path, kind), scale="correlation")
     assert (len(pickle.dumps(source)) < 100_000) == (kind in ("mapped", "h5py", "zarr"))

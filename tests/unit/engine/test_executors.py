@@ -28,13 +28,14 @@ from jointglasso.engine.screening import Screen
 from jointglasso.engine.solve_task import solve_task
 from jointglasso.engine.tasks import BlockCovariance, WarmStart, subset_for
 from jointglasso.problem import make_problem
+from synthetic import make_joint_ggm
 
 LAMBDAS = 0.4, 0.1
 
 
 @pytest.fixture(scope="module")
 def S():
-    return jgl.datasets.make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1).covariances
+    return make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1).covariances
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +148,7 @@ def test_of_what_is_cut_out_only_the_blocks_are_known(S):
 
 def test_a_batch_with_waiting_pairs_stays_small():
     """What the check of the cuts needs are pairs, not everything between all the variables of a batch."""
-    S = jgl.datasets.make_joint_ggm(
+    S = make_joint_ggm(
         "C", p=400, n_classes=3, n_blocks=40, random_state=3, output="covariances"
     ).covariances
     executor = ByHand()
@@ -171,7 +172,7 @@ def test_the_same_bits_from_processes_and_any_number_of_threads(S, pool):
 
 
 def test_several_rounds_of_a_dynamic_screen(pool):
-    S = jgl.datasets.make_joint_ggm("C", p=80, n_classes=3, random_state=3, output="covariances").covariances
+    S = make_joint_ggm("C", p=80, n_classes=3, random_state=3, output="covariances").covariances
     assert_same_bits(jgl.solve(S, 0.005, 0.002), jgl.solve(S, 0.005, 0.002, executor=pool))
 
 
@@ -375,7 +376,7 @@ def test_what_is_no_executor_or_cannot_travel_is_refused(S):
 
 @pytest.fixture(scope="module")
 def X():
-    data = jgl.datasets.make_joint_ggm("modules", 20, 2, n_samples=40, n_blocks=4, random_state=1)
+    data = make_joint_ggm("modules", 20, 2, n_samples=40, n_blocks=4, random_state=1)
     return {f"class {k}": samples for k, samples in enumerate(data.samples)}
 
 

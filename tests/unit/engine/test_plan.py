@@ -18,6 +18,7 @@ from jointglasso.engine.memory import dense_groups, group_memory, kept_in_memory
 from jointglasso.engine.planning import plan_of
 from jointglasso.engine.tasks import task_groups
 from jointglasso.screening import Partition
+from synthetic import make_joint_ggm
 
 
 def correlated(p=120, n=60, K=2, seed=0):
@@ -272,7 +273,7 @@ def test_batches_are_limited(monkeypatch, name, limit):
 
 
 def test_a_plan_for_workers_divides_core_seconds():
-    S = jgl.datasets.make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1).covariances
+    S = make_joint_ggm("modules", 120, 3, n_samples=60, n_blocks=6, random_state=1).covariances
     one, two, many = (jgl.plan(S, 0.4, 0.1, workers=n) for n in (1, 2, 1000))
     assert one.seconds == pytest.approx(one.core_seconds) == pytest.approx(2.0 * two.seconds)
     assert many.seconds == pytest.approx(many.n_cores * many.group_seconds.max())

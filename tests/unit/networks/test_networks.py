@@ -106,12 +106,6 @@ def test_comparison_is_that_of_sets(seed, p, K):
         np.testing.assert_allclose(row.jaccard, expected)
 
 
-def test_sign_flips_are_listed_with_all_their_classes(three):
-    flips = three.sign_flips()
-    assert list(flips["variable1"] + flips["variable2"]) == ["ab"] * 3
-    assert list(flips["class"]) == ["x", "y", "z"]
-
-
 def test_hubs_come_first_and_isolated_variables_never(three):
     assert list(three.hubs(2).index) == ["a", "c"]
     assert list(three.hubs(2, class_name="z").index) == ["b", "d"]
@@ -164,7 +158,7 @@ def test_networks_without_any_edge():
     assert list(networks.edges().columns) == COLUMNS and len(networks.edges()) == 0
     assert networks.n_edges == [0, 0]
     assert networks.degrees().to_numpy().sum() == 0 and len(networks.hubs()) == 0
-    assert len(networks.neighbours("a")) == 0 and len(networks.sign_flips()) == 0
+    assert len(networks.neighbours("a")) == 0
     assert networks.compare()["jaccard"].isna().all()
     assert networks.subnetwork(["b"]).n_variables == 1
     assert "x: 0, y: 0" in repr(networks)

@@ -260,7 +260,8 @@ def test_filter_by_change(page, networks):
     page.set("#change", "differential")
     assert page.counts() == by_class(differing(networks), networks)
     page.set("#change", "sign")
-    assert page.counts() == by_class(networks.sign_flips(), networks)
+    edges = networks.edge_list
+    assert page.counts() == by_class(networks.edges()[edges.sign_differs[edges.pair]], networks)
 
 
 def test_what_stays_and_what_changes(open_report):

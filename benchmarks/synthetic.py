@@ -11,6 +11,7 @@ thresholded graph of noise is close to percolation. Kind "modules" is strongly c
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -19,15 +20,10 @@ from scipy import sparse
 from scipy.linalg import blas, lapack
 from scipy.sparse.csgraph import connected_components
 
-from jointglasso._cached_property import cached_property
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.data.checks import InputError, check_choice, check_count
-
-__all__ = ["JointData", "make_joint_ggm"]
 
 RandomState = int | SeedSequence | Generator | None
 
-KINDS = ("A", "B", "C", "modules")
 DIAGONAL = 5.0
 
 
@@ -43,30 +39,12 @@ class JointData:
         Samples of each class (true mean 0); None with `output="covariances"`.
     n_samples : tuple of K int
         Sample size n_k of each class.
-    class_names, variable_names : tuple of str
-        "class1", ... and "x1", ...
-    parameters : dict
-        The values `make_joint_ggm` used, defaults filled in, and the seed's `entropy` and `spawn_key`.
-
-    Examples
-    --------
-    >>> import jointglasso as jgl
-    >>> data = jgl.datasets.make_joint_ggm("A", p=20, n_classes=2, random_state=0)
-    >>> data.class_names, data.precisions[0].shape
-    (('class1', 'class2'), (20, 20))
     """
 
     precisions: list[sparse.csc_array]
     samples: list[FloatArray] | None
     n_samples: tuple[int, ...]
-    class_names: tuple[str, ...]
-    variable_names: tuple[str, ...]
-    parameters: dict[str, Any]
     _data_seeds: tuple[SeedSequence, ...] = field(repr=False)
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} ({size})" for name, size in zip(self.class_names, self.n_samples, strict=True))
-        return f"<JointData: {len(self.variable_names):,} variables, samples of {sizes}>"
 
     @cached_property
     def labels(self) -> IntArray:
@@ -76,9 +54,7 @@ class JointData:
     @property
     def X(self) -> FloatArray:
         """Samples of all classes stacked, shape (sum of n_k, p)."""
-        if self.samples is None:
-            raise InputError("no samples were drawn: call make_joint_ggm with output='samples'", "output")
-        return np.concatenate(self.samples)
+        return np.concatenate(self.samples or [])
 
     @property
     def y(self) -> IntArray:
@@ -167,42 +143,26 @@ def make_joint_ggm(
     Returns
     -------
     JointData
-        True precision matrices, samples or covariances, and names.
-
-    Examples
-    --------
-    >>> data = make_joint_ggm("C", p=50, n_classes=3, random_state=0)
-    >>> data.covariances.shape
-    (3, 50, 50)
+        True precision matrices, and samples or covariances.
     """
-    check_choice("kind", kind, KINDS)
-    check_choice("output", output, ("samples", "covariances"))
-    p, n_classes = check_count("p", p, 2), check_count("n_classes", n_classes)
-    counts = _sample_counts(n_samples, 100 if kind == "modules" else 5 * p, n_classes)
-    build: Callable[..., sparse.csc_array]
+    counts = n_samples if isinstance(n_samples, Sequence) else [n_samples or (100 if kind == "modules" else 5 * p)]
+    counts = tuple(counts) if len(counts) > 1 else tuple(counts) * n_classes
+    build: Callable[..., sparse.csc_array] = _block_precision
+    settings: dict[str, Any] = {"r": r or 0.0066, "n_blocks": n_blocks, "moved": moved if kind == "C" else 0.0}
     if kind == "A":
-        build, settings = _sparse_precision, _sparse_settings(r, density, shared)
+        build, settings = _sparse_precision, {"r": r or 0.006, "density": density, "shared": shared}
     elif kind == "modules":
-        build, settings = _module_precision, _module_settings(p, shared, n_blocks, noise, loadings)
-    else:
-        build, settings = _block_precision, _block_settings(p, r, n_blocks, moved if kind == "C" else 0.0)
-    root = _seed_sequence(random_state)
-    common_seed, *class_seeds = root.spawn(1 + n_classes)
+        size = int(p * (1.0 - noise) + 1e-9) // n_blocks  # 1e-9 corrects rounding, as in 100 * (1 - 0.9) = 9.99...
+        n_common = round(shared * n_blocks)
+        build = _module_precision
+        settings = {"n_blocks": n_blocks, "loadings": loadings, "module_size": size, "n_common_modules": n_common}
+    common_seed, *class_seeds = _seed_sequence(random_state).spawn(1 + n_classes)
     seeds = [seed.spawn(2) for seed in class_seeds]
     # The common stream is restarted for every class, so that all classes get the same common structure.
     precisions = [build(p, default_rng(common_seed), default_rng(seed), **settings) for seed, _ in seeds]
-    if kind != "modules":
-        _check_positive_definite(precisions, settings["r"], "density" if kind == "A" else "the block size")
-    data = JointData(
-        precisions=precisions,
-        samples=None,
-        n_samples=counts,
-        class_names=tuple(f"class{k + 1}" for k in range(n_classes)),
-        variable_names=tuple(f"x{j + 1}" for j in range(p)),
-        parameters={"kind": kind, "p": p, "n_classes": n_classes, "n_samples": counts, "output": output}
-        | {**settings, "entropy": root.entropy, "spawn_key": root.spawn_key},
-        _data_seeds=tuple(data_seed for _, data_seed in seeds),
-    )
+    if kind != "modules" and not all(map(_is_definite, precisions)):
+        raise ValueError(f"r={settings['r']} makes a precision matrix indefinite: lower it")
+    data = JointData(precisions, None, counts, tuple(data_seed for _, data_seed in seeds))
     return data if output == "covariances" else replace(data, samples=_draw_samples(data))
 
 
@@ -306,7 +266,7 @@ def _apply_covariance(precision: sparse.csc_array, white: FloatArray) -> FloatAr
 
 
 def _draw_samples(data: JointData) -> list[FloatArray]:
-    p = len(data.variable_names)
+    p = data.precisions[0].shape[0]
     classes = zip(data.precisions, data.n_samples, data._data_seeds, strict=True)
     return [_apply_covariance(theta, default_rng(seed).standard_normal((n, p)).T).T for theta, n, seed in classes]
 
@@ -333,54 +293,11 @@ def _bartlett_factor(p: int, freedom: int, rng: Generator) -> FloatArray:
     return factor
 
 
-def _require(valid: bool, name: str, value: object, expected: str) -> None:
-    if not valid:
-        raise InputError(f"{name}={value!r} is not valid: it must be {expected}", name)
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int | np.integer)
-
-
-def _sample_counts(n_samples: int | Sequence[int] | None, default: int, n_classes: int) -> tuple[int, ...]:
-    requested = default if n_samples is None else n_samples
-    counts = list(requested) if isinstance(requested, Sequence | np.ndarray) else [requested] * n_classes
-    valid = len(counts) == n_classes and all(_is_integer(n) and n >= 2 for n in counts)
-    _require(valid, "n_samples", n_samples, f"an integer of at least 2, or n_classes={n_classes} of them")
-    return tuple(int(n) for n in counts)
-
-
-def _sparse_settings(r: float | None, density: float, shared: float) -> dict[str, Any]:
-    r = 0.006 if r is None else r
-    _require(0.0 < r < 1.0, "r", r, "in (0, 1)")
-    _require(0.0 < density <= 1.0, "density", density, "in (0, 1]")
-    _require(0.0 <= shared <= 1.0, "shared", shared, "in [0, 1]")
-    return {"r": r, "density": density, "shared": shared}
-
-
-def _block_settings(p: int, r: float | None, n_blocks: int, moved: float) -> dict[str, Any]:
-    r = 0.0066 if r is None else r
-    fits = _is_integer(n_blocks) and 1 <= n_blocks <= p
-    _require(0.0 < r < 1.0, "r", r, "in (0, 1)")
-    _require(fits, "n_blocks", n_blocks, f"an integer from 1 to p={p}")
-    _require(0.0 <= moved <= 1.0, "moved", moved, "in [0, 1]")
-    _require(n_blocks > 1 or moved == 0.0, "moved", moved, "0, as n_blocks=1 leaves no other block")
-    return {"r": r, "n_blocks": n_blocks, "moved": moved}
-
-
-def _module_settings(
-    p: int, shared: float, n_blocks: int, noise: float, loadings: tuple[float, float]
-) -> dict[str, Any]:
-    _require(0.0 <= shared <= 1.0, "shared", shared, "in [0, 1]")
-    _require(0.0 <= noise < 1.0, "noise", noise, "in [0, 1)")
-    low, high = loadings
-    _require(0.0 < low <= high < 1.0, "loadings", loadings, "(low, high) with 0 < low <= high < 1")
-    # 1e-9 corrects rounding, as in 100 * (1 - 0.9) = 9.99...
-    n_members = int(p * (1.0 - noise) + 1e-9)
-    expected = f"an integer from 1 to {n_members // 2}, as p={p} and noise={noise} leave {n_members} variables"
-    _require(_is_integer(n_blocks) and 1 <= n_blocks <= n_members // 2, "n_blocks", n_blocks, expected)
-    counts = {"module_size": n_members // n_blocks, "n_common_modules": round(shared * n_blocks)}
-    return {"shared": shared, "n_blocks": n_blocks, "noise": noise, "loadings": (low, high), **counts}
+def _is_definite(precision: sparse.csc_array) -> bool:
+    # Diagonal dominance (absolute column sums below twice the diagonal) is sufficient and cheap to test.
+    if abs(precision).sum(axis=0).max() < 2.0 * DIAGONAL:
+        return True
+    return all(_cholesky(precision, members) is not None for members in _components(precision))
 
 
 def _seed_sequence(random_state: RandomState) -> SeedSequence:
@@ -389,16 +306,4 @@ def _seed_sequence(random_state: RandomState) -> SeedSequence:
     if isinstance(random_state, SeedSequence):
         # A fresh copy: spawning counts children, and the same seed must give the same children next time.
         return SeedSequence(random_state.entropy, spawn_key=random_state.spawn_key)
-    valid = random_state is None or (_is_integer(random_state) and random_state >= 0)
-    _require(valid, "random_state", random_state, "a non-negative integer, SeedSequence, Generator or None")
     return SeedSequence(random_state)
-
-
-def _check_positive_definite(precisions: list[sparse.csc_array], r: float, other_cause: str) -> None:
-    for k, precision in enumerate(precisions):
-        # Diagonal dominance (absolute column sums below twice the diagonal) is sufficient and cheap to test.
-        if abs(precision).sum(axis=0).max() < 2.0 * DIAGONAL:
-            continue
-        if any(_cholesky(precision, members) is None for members in _components(precision)):
-            problem = f"r={r!r} makes the precision matrix of class{k + 1} not positive definite"
-            raise InputError(f"{problem}: lower r or {other_cause}", "r")
