@@ -568,9 +568,9 @@ def _disagreements(problem: Problem, found: list[tuple[dict, jgl.Solution, np.nd
     explained = [0.0 if s.low_rank is None else s.low_rank.matrices for _, s, _ in found]
     values = [objective(problem, Theta, L) for (_, _, Theta), L in zip(found, explained, strict=True)]
     best = int(np.argmin(values))
-    room = max(slack(problem, Theta - L) for (_, _, Theta), L in zip(found, explained, strict=True))
-    tally.unbounded += not np.isfinite(room)
-    upper, lower = values[best] + room, lower_bound(problem, found[best][2]) - room
+    tolerance = max(slack(problem, Theta - L) for (_, _, Theta), L in zip(found, explained, strict=True))
+    tally.unbounded += not np.isfinite(tolerance)
+    upper, lower = values[best] + tolerance, lower_bound(problem, found[best][2]) - tolerance
     most_present = max(solution.certificate.edges_present for _, solution, _ in found)
     sizes = problem.has_pair.sum(axis=(1, 2))  # squares of the numbers of variables
     total = int((sizes - np.sqrt(sizes)).sum()) // 2
@@ -578,7 +578,7 @@ def _disagreements(problem: Problem, found: list[tuple[dict, jgl.Solution, np.nd
         proof = solution.certificate
         if not np.isfinite(value):
             yield f"{way}: not positive definite"
-        elif abs(value - solution.objective) > room + proof.rounding and np.isfinite(solution.objective):
+        elif abs(value - solution.objective) > tolerance + proof.rounding and np.isfinite(solution.objective):
             yield f"{way}: objective {solution.objective!r} where {value!r} is right"
         if proof.objective < lower:
             yield f"{way}: objective {proof.objective!r} below the lower bound {lower!r}"
@@ -675,16 +675,16 @@ def run_on_processes(
     starts = range(first, first + n_problems, HAND)
     hand = partial(_run_until, ends, seed, penalties, n_ways=n_ways)
     with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
-        waiting = {
+        pending = {
             pool.submit(hand, start, min(HAND, first + n_problems - start)) for start in starts[: 2 * n_processes]
         }
         left = iter(starts[2 * n_processes :])
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        while pending:
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
             for kind, tally in (item for future in done for item in future.result().items()):
                 tallies.setdefault(kind, Tally()).add(tally)
             for start in itertools.islice(left, len(done) if time.time() < ends else 0):
-                waiting.add(pool.submit(hand, start, min(HAND, first + n_problems - start)))
+                pending.add(pool.submit(hand, start, min(HAND, first + n_problems - start)))
     return tallies
 
 

@@ -138,13 +138,13 @@ def paper(arguments: argparse.Namespace) -> None:
 
 
 def run(source: jgl.SampleCovariance, lambda1: float, lambda2: float, tol: float, checkpoint: str | None) -> None:
-    def tell(iteration: jgl.Iteration) -> None:
+    def print_iteration(iteration: jgl.Iteration) -> None:
         gap = "-" if iteration.gap is None else f"{iteration.gap:.3g}"
         print(f"  {iteration.seconds:8.1f} s  objective {iteration.objective:.8g}  gap {gap}  "
               f"groups {iteration.groups_done}/{iteration.n_groups}", flush=True)  # fmt: skip
 
     seconds, peak, solution = memory_of(
-        lambda: jgl.solve(source, lambda1, lambda2, tol=tol, callback=tell, checkpoint=checkpoint)
+        lambda: jgl.solve(source, lambda1, lambda2, tol=tol, callback=print_iteration, checkpoint=checkpoint)
     )
     print(
         f"{seconds:.1f} s, {peak:.0f} MiB beyond the data, {peak_mebibytes():.0f} MiB in all, {solution.status}\n"

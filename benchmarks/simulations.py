@@ -387,13 +387,13 @@ def count_ordinal(job: tuple[tuple[tuple[int, ...], int, int], int, int]) -> Cou
     truth, samples = data_set(Design("scale-free", p, (n, n)), seed, number)
     rng = np.random.default_rng([seed, number])
     while True:  # every category occurs in every class
-        cuts = [np.sort(rng.normal(scale=0.8, size=max(kinds[j % len(kinds)] - 1, 0))) for j in range(p)]
+        thresholds = [np.sort(rng.normal(scale=0.8, size=max(kinds[j % len(kinds)] - 1, 0))) for j in range(p)]
         given = {}
         for name, X in samples.items():
-            answers = [np.searchsorted(cut, x) if len(cut) else x for cut, x in zip(cuts, X.T, strict=True)]
+            answers = [np.searchsorted(cut, x) if len(cut) else x for cut, x in zip(thresholds, X.T, strict=True)]
             given[name] = np.column_stack(answers)
-        ordinal = [j for j in range(p) if len(cuts[j])]
-        if all(len(np.unique(X[:, j])) > len(cuts[j]) for X in given.values() for j in ordinal):
+        ordinal = [j for j in range(p) if len(thresholds[j])]
+        if all(len(np.unique(X[:, j])) > len(thresholds[j]) for X in given.values() for j in ordinal):
             break
     counts = {(association, part): Count() for association in ("nonparanormal", "mixed") for part in PARTS}
     for association in ("nonparanormal", "mixed"):

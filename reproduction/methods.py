@@ -157,8 +157,8 @@ def _quietly(work: Callable[[], Solution]) -> Solution:
 
 def _has_room(partition: Partition) -> bool:
     entries = sum(float((partition.block_sizes(k).astype(float) ** 2).sum()) for k in range(partition.n_classes))
-    room = available_memory()
-    return room is None or ADMM.bytes_per_entry * entries < room
+    available = available_memory()
+    return available is None or ADMM.bytes_per_entry * entries < available
 
 
 @cache

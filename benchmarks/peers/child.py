@@ -59,8 +59,8 @@ def main(place: str, problem_file: str, folder: str, mebibytes: str) -> None:
     def reply(**content: Any) -> None:
         print(json.dumps(content), file=replies, flush=True)
 
-    room = int(float(mebibytes) * 2**20)
-    resource.setrlimit(resource.RLIMIT_AS, (room, room))
+    limit = int(float(mebibytes) * 2**20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     peer, problem = peer_at(place), Problem.load(Path(problem_file))
     began = time.perf_counter()
     peer.prepare()

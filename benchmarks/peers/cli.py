@@ -67,7 +67,7 @@ def rows_of(entry: Entry, places: list[str], goal: float, limits: Limits) -> Ite
     """Measure and print the rows of one problem; those that do not apply share one line."""
     problem = entry.problem()
     judge = Judge(problem)
-    ours, elsewhere = None, []
+    ours, not_comparable = None, []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "problem.npz")
         problem.save(file)
@@ -78,12 +78,12 @@ def rows_of(entry: Entry, places: list[str], goal: float, limits: Limits) -> Ite
             if place == PEERS[0] and not row["status"]:
                 ours = row["seconds"]
             if row["status"].startswith("not comparable"):
-                elsewhere.append(f"{row['peer']}{row['status'].removeprefix('not comparable')}")
+                not_comparable.append(f"{row['peer']}{row['status'].removeprefix('not comparable')}")
             else:
                 print_row(*cells(row, ours))
                 scaled_note(row)
-    if elsewhere:
-        print_row(problem.name, "(not comparable)", *[""] * 6, "; ".join(elsewhere))
+    if not_comparable:
+        print_row(problem.name, "(not comparable)", *[""] * 6, "; ".join(not_comparable))
 
 
 def cells(row: dict, ours: float | None) -> list[str]:

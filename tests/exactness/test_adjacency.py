@@ -17,11 +17,11 @@ def star(K):
     return [(0, k) for k in range(1, K)]
 
 
-def reachable(n, tied):
+def reachable(n, coupled):
     """Number of the connected component of each of n things, by repeated merging."""
     label = list(range(n))
     for _ in range(n):
-        for a, b in tied:
+        for a, b in coupled:
             label[a] = label[b] = min(label[a], label[b])
     return label
 
@@ -38,14 +38,14 @@ def test_groups_and_bundles_are_those_of_brute_force(seed):
     part = reachable(K, [tuple(edge) for edge in np.argwhere(graph)])
     found = blocks.group if blocks.recheck_group is None else blocks.recheck_group[blocks.group]
     for apart, group in ((graph | graph.T, blocks.group), (np.equal.outer(part, part), found)):
-        tied = [
+        coupled = [
             (a, b)
             for a, b in combinations(range(blocks.n_blocks), 2)
             if blocks.block_class[a] != blocks.block_class[b]
             and apart[blocks.block_class[a], blocks.block_class[b]]
             and len(np.intersect1d(members[a], members[b])) >= 2
         ]
-        expected = reachable(blocks.n_blocks, tied)
+        expected = reachable(blocks.n_blocks, coupled)
         assert np.array_equal(np.equal.outer(group, group), np.equal.outer(expected, expected))
 
 

@@ -92,8 +92,10 @@ def value_of(penalty, problem, precision):
     total = sum(w[k] * (np.sum(problem.S[k] * Theta[k]) - np.linalg.slogdet(Theta[k])[1]) for k in range(n_classes))
     diagonal = problem.lambda1 * np.abs(np.einsum("kii->ki", Theta)).sum() if problem.penalize_diagonal else 0.0
     x = Theta[:, ~np.eye(p, dtype=bool)]
-    ties = {"fused": list(combinations(range(n_classes), 2))}.get(penalty, [(k, k + 1) for k in range(n_classes - 1)])
-    weighed = [(a, b, 1.0) for a, b in ties]
+    neighbours = {"fused": list(combinations(range(n_classes), 2))}.get(
+        penalty, [(k, k + 1) for k in range(n_classes - 1)]
+    )
+    weighed = [(a, b, 1.0) for a, b in neighbours]
     if penalty == "graph":
         weighed += [(0, k, 0.5) for k in range(2, n_classes)]
     if penalty == "group":
@@ -129,10 +131,10 @@ def solved(penalty, problem, executor):
 @pytest.mark.parametrize(("penalty", "storage"), CASES)
 def test_one_optimum(penalty, storage, executor, workers):
     inner, settings = workers(executor), STORAGE[storage]
-    hands = None if inner is None else Storing(inner, settings)
+    storing = None if inner is None else Storing(inner, settings)
     stride = 1 if inner is None else 3  # of what is sent elsewhere a third is enough
     for problem in PROBLEMS[penalty][::stride]:
-        found = in_storage(settings, solved, penalty, problem, hands)
+        found = in_storage(settings, solved, penalty, problem, storing)
         low, high = reference(penalty, problem)
         slack = 1e-9 * (1.0 + abs(high))
         assert found.status, problem

@@ -375,8 +375,8 @@ def test_zeros_are_proved_as_pair_by_pair(monkeypatch, small_is_big, screening):
     root = np.sqrt(group.optimal_variance(point.diagonal_penalty))
     for gap in (1e-9, 1e-4, 1e-2):
         radius, _ = gap_radii(np.full(len(group.size), gap), group.block_weight)
-        reach = radius[group.member_block[row]] * root[row] * root[column] + 1e-14
-        zeros = penalty.certified_zeros(theta, dual - covariance, reach, reach, entries_in_classes(penalty, class_mask))
+        limit = radius[group.member_block[row]] * root[row] * root[column] + 1e-14
+        zeros = penalty.certified_zeros(theta, dual - covariance, limit, limit, entries_in_classes(penalty, class_mask))
         zeros &= theta == 0.0
         assert 0 < point.n_absent(gap) == zeros.sum() <= len(theta)
         assert point.n_absent(gap, screening_proved=False) == (zeros & class_mask.all(axis=1)[pair]).sum()

@@ -277,8 +277,8 @@ def test_gap_bounds_the_suboptimality_of_any_point(problem, rule, seed, spread):
     Theta = arbitrary_point(laid, seed, spread)
     bounds = laid.bounds(Theta, scale_to_feasible=True)
     value = objective(Theta, *problem.arguments)
-    settled = float((laid.model.weights[:, None] * (1.0 + np.log(laid.variance)) * laid.alone).sum())
-    assert settled + bounds.total_objective == pytest.approx(value, rel=1e-10)
+    isolated_objective = float((laid.model.weights[:, None] * (1.0 + np.log(laid.variance)) * laid.alone).sum())
+    assert isolated_objective + bounds.total_objective == pytest.approx(value, rel=1e-10)
     assert (bounds.gap >= 0).all() and np.isfinite(bounds.gap).all()
     slack = 1e-12 * max(1.0, abs(value))
     assert bounds.total_gap >= value - problem.optimum.objective - slack
@@ -310,8 +310,8 @@ def test_certified_entries_and_radii_hold_at_any_point(problem, rule, seed, spre
     # Distance to the solution, entry by entry.
     r, s = (radius[:, None, None] for radius in gap_radii(np.full(len(Theta), bounds.total_gap), laid.model.weights))
     deviation = np.sqrt(np.einsum("kii->ki", Theta))
-    reach = np.divide(s, 1.0 - s, out=np.full_like(s, np.inf), where=s < 1.0)
-    bound = reach * deviation[:, :, None] * deviation[:, None, :]
+    radius_factor = np.divide(s, 1.0 - s, out=np.full_like(s, np.inf), where=s < 1.0)
+    bound = radius_factor * deviation[:, :, None] * deviation[:, None, :]
     assert (np.abs(Theta - problem.optimum.precision) <= bound * (1 + 1e-9) + 1e-9 * np.abs(Theta).max()).all()
     known = np.sqrt(laid.variance)
     distance = np.abs(laid.whole_dual(bounds) - np.linalg.inv(problem.optimum.precision))

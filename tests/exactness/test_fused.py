@@ -243,10 +243,10 @@ def test_methods_say_what_they_require():
 def test_classes_without_a_tie_are_solved_apart():
     """No tie leads from the first to the third class: three problems that share their pairs."""
     S = np.stack([np.corrcoef(np.random.default_rng(k).standard_normal((12, 6)).T) for k in range(3)])
-    tied = jgl.solve(S, 0.2, 0.3, penalty="graph", class_graph=np.zeros((3, 3)), tol=1e-9)
+    uncoupled = jgl.solve(S, 0.2, 0.3, penalty="graph", class_graph=np.zeros((3, 3)), tol=1e-9)
     alone = [jgl.solve(S[[k]], 0.2, 0.0, tol=1e-9) for k in range(3)]
-    assert tied.objective == pytest.approx(sum(one.objective for one in alone), rel=1e-8)
-    for Theta, one in zip(tied.precision, alone, strict=True):
+    assert uncoupled.objective == pytest.approx(sum(one.objective for one in alone), rel=1e-8)
+    for Theta, one in zip(uncoupled.precision, alone, strict=True):
         np.testing.assert_allclose(Theta.toarray(), one.precision[0].toarray(), atol=1e-4)
 
 

@@ -32,9 +32,9 @@ def covariances(seed, strength=0.7):
     """A correlation matrix of the variables of each class as a data frame."""
     rng = np.random.default_rng(seed)
     frames = {}
-    for name, held in HELD.items():
-        X = rng.normal(size=(30, len(held))) + strength * rng.normal(size=(30, 1))
-        words = [f"v{i}" for i in held]
+    for name, measured in HELD.items():
+        X = rng.normal(size=(30, len(measured))) + strength * rng.normal(size=(30, 1))
+        words = [f"v{i}" for i in measured]
         frames[name] = pd.DataFrame(np.corrcoef(X.T), index=words, columns=words)
     return frames
 
@@ -48,7 +48,7 @@ def oracle(frames, lambda1, lambda2, penalty, weights, diagonal, factor=None):
         total += diagonal * lambda1 * cp.trace(Theta[name])
     for i in range(P):
         for j in range(i + 1, P):
-            have = [k for k, held in enumerate(HELD.values()) if i in held and j in held]
+            have = [k for k, measured in enumerate(HELD.values()) if i in measured and j in measured]
             if not have:
                 continue
             names = list(HELD)
@@ -69,8 +69,8 @@ def oracle(frames, lambda1, lambda2, penalty, weights, diagonal, factor=None):
     return problem.value, {name: Theta[name].value for name in frames}
 
 
-def place(variable_names, held):
-    return [variable_names.index(f"v{i}") for i in held]
+def place(variable_names, measured):
+    return [variable_names.index(f"v{i}") for i in measured]
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
@@ -90,13 +90,13 @@ def test_the_solution_is_that_of_the_problem_without_the_absent(penalty, seed):
             source, lambda1, lambda2, penalty=penalty, weights=weights, penalize_diagonal=diagonal, **PENALTIES[penalty]
         )
         assert problem.objective(solution.precision) == pytest.approx(solution.objective, rel=1e-9)
-        for k, (name, held) in enumerate(HELD.items()):
-            at = place(solution.variable_names, held)
+        for k, (name, measured) in enumerate(HELD.items()):
+            at = place(solution.variable_names, measured)
             mine = solution.precision[k].toarray()
             assert np.abs(mine[np.ix_(at, at)] - Theta[name]).max() < 5e-4
             rest = np.setdiff1d(np.arange(P), at)
             assert np.array_equal(mine[rest], np.eye(P)[rest])  # nothing joins what is not there
-        places = sum(len(held) * (len(held) - 1) // 2 for held in HELD.values())
+        places = sum(len(measured) * (len(measured) - 1) // 2 for measured in HELD.values())
         found = solution.certificate
         assert found.edges_present + found.edges_absent + found.edges_undetermined == places
 
@@ -131,8 +131,10 @@ def test_what_two_classes_cannot_be_compared_in_is_neither_the_same_nor_differen
 def test_samples_and_their_covariances_give_the_same(tmp_path):
     rng = np.random.default_rng(0)
     frames = {
-        name: pd.DataFrame(rng.normal(size=(40, len(held))) + rng.normal(size=(40, 1)), columns=[f"v{i}" for i in held])
-        for name, held in HELD.items()
+        name: pd.DataFrame(
+            rng.normal(size=(40, len(measured))) + rng.normal(size=(40, 1)), columns=[f"v{i}" for i in measured]
+        )
+        for name, measured in HELD.items()
     }
     by_class = {name: frame.corr() for name, frame in frames.items()}
     for penalty in ("group", "chain"):
@@ -173,7 +175,7 @@ def test_the_first_edge_and_paths_know_what_is_absent():
 def networks():
     """Chain A - B - C - D with an edge v0 - v1 everywhere and v2 - v0 in A and B only; C lacks v2."""
     names = [f"v{i}" for i in range(P)]
-    absent = np.array([[i not in held for i in range(P)] for held in HELD.values()])
+    absent = np.array([[i not in measured for i in range(P)] for measured in HELD.values()])
     precision = [2.0 * np.eye(P) for _ in HELD]
     for k, Theta in enumerate(precision):
         Theta[absent[k]] = np.eye(P)[absent[k]]
@@ -224,7 +226,7 @@ def test_pictures_leave_out_what_is_not_measured(networks):
     counts = [
         sum(len(part.get_offsets()) for part in ax.collections if part.get_zorder() in (0.5, 3.0)) for ax in figure.axes
     ]
-    assert counts == [len(held) for held in HELD.values()]
+    assert counts == [len(measured) for measured in HELD.values()]
     jgl.plots.plot_edge_clusters(networks)
     jgl.plots.plot_differences(networks, "A", "D")
 
@@ -235,10 +237,10 @@ def test_pictures_leave_out_what_is_not_measured(networks):
 def tables(n=60, seed=1):
     rng = np.random.default_rng(seed)
     out = {}
-    for name, held in HELD.items():
-        X = rng.normal(size=(n, len(held)))
+    for name, measured in HELD.items():
+        X = rng.normal(size=(n, len(measured)))
         X[:, 1] += 0.8 * X[:, 0]
-        out[name] = pd.DataFrame(X, columns=[f"v{i}" for i in held])
+        out[name] = pd.DataFrame(X, columns=[f"v{i}" for i in measured])
     return out
 
 
@@ -250,7 +252,7 @@ def test_penalties_are_chosen_and_edges_refitted_among_what_there_is(penalty, cr
         tables(), variables="union", penalty=penalty, criterion=criterion, grid=grid, relaxed=True, random_state=0
     )
     networks = jgl.JointNetworks.from_solution(found.solution)
-    assert networks.absent.sum() == sum(P - len(held) for held in HELD.values())
+    assert networks.absent.sum() == sum(P - len(measured) for measured in HELD.values())
     assert sum(found.solution.n_edges) > 0
     # The refit of a class is a maximum likelihood on its own variables.
     Theta = found.solution.refit.precision[3].toarray()
@@ -342,9 +344,9 @@ def test_the_tolerance_holds_where_the_objective_shrinks_on_the_way():
     rng = np.random.default_rng(7)
     for _ in range(6):
         frames = {}
-        for name, held in HELD.items():
-            X = rng.normal(size=(25, len(held))) * rng.uniform(0.5, 2, len(held)) + rng.normal(size=(25, 1))
-            words = [f"v{i}" for i in held]
+        for name, measured in HELD.items():
+            X = rng.normal(size=(25, len(measured))) * rng.uniform(0.5, 2, len(measured)) + rng.normal(size=(25, 1))
+            words = [f"v{i}" for i in measured]
             frames[name] = pd.DataFrame(np.cov(X.T), index=words, columns=words)
         source = jgl.DenseCovariance(frames, variables="union")
         assert jgl.solve(source, 0.1, 0.1, penalty="fused", tol=1e-3, weights=[1, 3, 0.5, 2]).status.converged

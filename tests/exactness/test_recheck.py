@@ -100,15 +100,15 @@ def test_random_shadows_are_solved_exactly(seed):
 # --- what a gap leaves open ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stretch", [1e-6, 1e-3, 0.1])
-def test_the_solution_lies_within_the_reach_of_the_gap(stretch):
-    exact, reached = lazy(0.0, 1.0).precision[0].toarray(), lazy(stretch, 1.0)
+@pytest.mark.parametrize("excess", [1e-6, 1e-3, 0.1])
+def test_the_solution_lies_within_the_reach_of_the_gap(excess):
+    exact, reached = lazy(0.0, 1.0).precision[0].toarray(), lazy(excess, 1.0)
     system = build_system(as_source(DENSE), class_blocks(np.zeros((1, 3), dtype=np.int64), smallest=2), np.ones(1))
     theta = flat_from_precisions(system, [reached.precision[0].toarray()], 3)
     entries = np.arange(3)
-    reach = theta_radius(system, theta, np.array([reached.certificate.gap]), entries)
+    radius = theta_radius(system, theta, np.array([reached.certificate.gap]), entries)
     off = np.abs(theta - flat_from_precisions(system, [exact], 3))[system.upper[entries]]
-    assert (off > 0.0).all() and (off <= reach).all() and (reach < 1e3 * off).all()
+    assert (off > 0.0).all() and (off <= radius).all() and (radius < 1e3 * off).all()
 
 
 @pytest.mark.parametrize("penalty", ["fused", "chain"])
@@ -195,7 +195,7 @@ class Lazy:
     """A solver that returns a point stretched away from the solution and says that it is done."""
 
     precision: np.ndarray
-    stretch: float
+    excess: float
 
     name = "lazy"
     default_max_iter = 10
@@ -203,7 +203,7 @@ class Lazy:
     lockstep = True
 
     def solve(self, task):
-        theta = (1.0 + self.stretch) * self.precision.ravel()
+        theta = (1.0 + self.excess) * self.precision.ravel()
         return SolverResult(
             theta, task.bounds(theta, scale_to_feasible=True), 1, "tolerance", ["lazy"] * task.system.n_groups
         )
@@ -216,11 +216,11 @@ DENSE = np.array([[[1.0, 0.5, 0.3], [0.5, 1.0, 0.4], [0.3, 0.4, 1.0]]])
 CHAIN = np.array([[[1.0, 0.5, 0.18], [0.5, 1.0, 0.4], [0.18, 0.4, 1.0]]])
 
 
-def lazy(stretch: float, tol: float, S: np.ndarray = DENSE) -> jgl.Solution:
+def lazy(excess: float, tol: float, S: np.ndarray = DENSE) -> jgl.Solution:
     exact = jgl.solve(S, 0.05, 0.0, tol=1e-13, screening="none").precision[0].toarray()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", jgl.ConvergenceWarning)
-        return jgl.solve(S, 0.05, 0.0, tol=tol, screening="none", solver=Lazy(exact, stretch))
+        return jgl.solve(S, 0.05, 0.0, tol=tol, screening="none", solver=Lazy(exact, excess))
 
 
 @pytest.mark.parametrize("factor", [0.5, 0.97, 1.03, 2.0, 29.0])
@@ -243,9 +243,9 @@ def test_a_solver_does_not_stop_before_the_gap_is_what_was_asked_for(solver, tol
     assert solution.status.converged and solution.certificate.relative_gap <= tol
 
 
-def reach_over_smallest_entry(stretch: float) -> float:
+def reach_over_smallest_entry(excess: float) -> float:
     """s / (1 - s) sqrt(theta_ii theta_jj) / |theta_ij| of the smallest entry, s found by bisection."""
-    solution = lazy(stretch, 1.0)
+    solution = lazy(excess, 1.0)
     Theta, gap = solution.precision[0].toarray(), solution.certificate.gap
     s = _root(lambda s: -s - np.log1p(-s) - gap, 1.0 - 1e-15)
     i, j = np.unravel_index(np.abs(Theta).argmin(), Theta.shape)
@@ -255,13 +255,13 @@ def reach_over_smallest_entry(stretch: float) -> float:
 @pytest.mark.parametrize("factor", [0.8, 0.98, 1.02])
 def test_an_entry_is_proved_present_only_beyond_the_reach_of_the_gap(factor):
     """An entry within what the radius allows must stay undetermined: the same gap would allow it to be zero."""
-    stretch = _root(lambda t: reach_over_smallest_entry(t) - 1.0, 0.5, steps=30)
-    assert lazy(factor * stretch, 1.0).certificate.edges_present == (3 if factor < 1 else 2)
+    excess = _root(lambda t: reach_over_smallest_entry(t) - 1.0, 0.5, steps=30)
+    assert lazy(factor * excess, 1.0).certificate.edges_present == (3 if factor < 1 else 2)
 
 
-def largest_dual_over_lambda(stretch: float) -> float:
+def largest_dual_over_lambda(excess: float) -> float:
     """(|W - S| + r sqrt(W_ii W_jj)) / lambda1 of the pair that is zero: what the gap allows of its dual variable."""
-    solution = lazy(stretch, 1.0, CHAIN)
+    solution = lazy(excess, 1.0, CHAIN)
     W, gap = np.linalg.inv(solution.precision[0].toarray()), solution.certificate.gap
     r = _root(lambda r: r - np.log1p(r) - gap, 10.0)
     return (min(abs(W[0, 2] - CHAIN[0, 0, 2]), 0.05) + r * 1.05) / 0.05
@@ -269,8 +269,8 @@ def largest_dual_over_lambda(stretch: float) -> float:
 
 @pytest.mark.parametrize("factor", [0.8, 0.97, 1.03])
 def test_an_entry_is_proved_absent_only_if_the_reach_of_the_gap_stays_inside_the_dual_ball(factor):
-    stretch = _root(lambda t: largest_dual_over_lambda(t) - 1.0, 0.5, steps=30)
-    assert lazy(factor * stretch, 1.0, CHAIN).certificate.edges_absent == (factor < 1)
+    excess = _root(lambda t: largest_dual_over_lambda(t) - 1.0, 0.5, steps=30)
+    assert lazy(factor * excess, 1.0, CHAIN).certificate.edges_absent == (factor < 1)
 
 
 def _root(function, high: float, steps: int = 200) -> float:

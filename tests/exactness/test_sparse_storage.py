@@ -130,8 +130,8 @@ def test_executor_and_checkpoint(everything_is_sparse, tmp_path):
     source = jgl.SampleCovariance(samples())
     alone = jgl.solve(source, 0.3, 0.05, tol=1e-8)
     with ThreadPoolExecutor(2) as pool:
-        elsewhere = jgl.solve(source, 0.3, 0.05, tol=1e-8, executor=pool, checkpoint=tmp_path)
-    assert elsewhere.objective == pytest.approx(alone.objective, rel=1e-12)
+        in_processes = jgl.solve(source, 0.3, 0.05, tol=1e-8, executor=pool, checkpoint=tmp_path)
+    assert in_processes.objective == pytest.approx(alone.objective, rel=1e-12)
     resumed = jgl.solve(source, 0.3, 0.05, tol=1e-8, checkpoint=tmp_path)
     assert resumed.n_iter <= 1 and resumed.status
 

@@ -26,8 +26,8 @@ class PairPenaltyReference:
     def value(self, t: np.ndarray) -> float:
         x = self.full(t)
         difference = np.abs(x[:, None] - x[None, :])
-        tied = np.triu(self.class_graph, 1) * (difference**2 if self.squared else difference)
-        return self.v * float(self.l1 @ np.abs(x) + tied.sum())
+        coupling = np.triu(self.class_graph, 1) * (difference**2 if self.squared else difference)
+        return self.v * float(self.l1 @ np.abs(x) + coupling.sum())
 
     def outside_by(self, u: np.ndarray, t: np.ndarray) -> float:
         """How far u is from being a subgradient at t of the restricted penalty: 0 if it is one.
@@ -70,13 +70,13 @@ class PairPenaltyReference:
                 worst = max(worst, abs(u[Q].sum()) / limit if limit > 0 else np.inf)
         return worst
 
-    def tight(self, u: np.ndarray, reach: np.ndarray) -> list[np.ndarray]:
+    def tight(self, u: np.ndarray, radius: np.ndarray) -> list[np.ndarray]:
         """Sets that may be tight at a point within reach of u."""
         a, b = self._restricted()
         return [
             Q
             for Q in self._sets(len(a))
-            if Q.any() and abs(u[Q].sum()) + reach[Q].sum() >= a[Q].sum() + b[np.ix_(Q, ~Q)].sum()
+            if Q.any() and abs(u[Q].sum()) + radius[Q].sum() >= a[Q].sum() + b[np.ix_(Q, ~Q)].sum()
         ]
 
     def _restricted(self) -> tuple[np.ndarray, np.ndarray]:

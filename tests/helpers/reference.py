@@ -60,7 +60,7 @@ def hybrid_closure(
 def couple_blocks(block_members: list[set[int]], block_class: list[int], coupled: BoolArray) -> IntArray:
     """Tie blocks of different classes that are coupled and share a pair of variables into groups."""
     n = len(block_members)
-    ties = [
+    edges = [
         (a, b)
         for a in range(n)
         for b in range(a + 1, n)
@@ -68,7 +68,7 @@ def couple_blocks(block_members: list[set[int]], block_class: list[int], coupled
         and coupled[block_class[a], block_class[b]]
         and len(block_members[a] & block_members[b]) >= 2
     ]
-    rows, columns = np.array(ties, dtype=np.int64).reshape(-1, 2).T
+    rows, columns = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     return components(n, rows, columns)
 
 

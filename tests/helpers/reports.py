@@ -88,10 +88,10 @@ def big_solution(n_variables=2000, n_pairs=10000, n_classes=4):
         low, high = np.minimum(one, two)[kept], np.maximum(one, two)[kept]
         keys = np.unique(np.concatenate([keys, low * n_variables + high]))
     first, second = np.divmod(rng.permutation(keys)[:n_pairs], n_variables)
-    held = rng.random((n_classes, n_pairs)) < 2 / 3
-    held[rng.integers(0, n_classes, n_pairs), np.arange(n_pairs)] = True
+    present = rng.random((n_classes, n_pairs)) < 2 / 3
+    present[rng.integers(0, n_classes, n_pairs), np.arange(n_pairs)] = True
     precision = []
-    for mine in held:
+    for mine in present:
         value = rng.normal(scale=0.1, size=int(mine.sum()))
         upper = sparse.coo_array((value, (first[mine], second[mine])), shape=(n_variables, n_variables))
         precision.append(sparse.csc_array(upper + upper.T + sparse.eye_array(n_variables)))

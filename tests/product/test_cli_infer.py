@@ -85,8 +85,8 @@ def test_infer_proposes_what_works_where_a_variable_is_constant(table, tmp_path)
     first, *lines = table.read_text().splitlines()
     path = tmp_path / "constant.csv"
     cells = [line.split(",") for line in lines]
-    held = [",".join([state, "1" if state == "ill" else value, *rest]) for state, value, *rest in cells]
-    path.write_text("\n".join([first, *held]))
+    constant = [",".join([state, "1" if state == "ill" else value, *rest]) for state, value, *rest in cells]
+    path.write_text("\n".join([first, *constant]))
     said = invoke("infer", path, "--label", "state", code=2).stderr
     assert "does not vary in class 'ill'" in said and "leave them out with --constant drop." in said
     assert "6 variables" in invoke("infer", path, "--label", "state", "--constant", "drop").stdout

@@ -41,8 +41,8 @@ def clarabel(source, solution):
     cost = sum(n * (cp.trace(source.block(k, np.arange(p)) @ X[k]) - cp.log_det(X[k])) for k, n in enumerate(SIZES))
     support = [Theta.toarray() != 0 for Theta in solution.precision]
     where = [X[k][i, j] == 0 for k in range(3) for i in range(p) for j in range(i) if not support[k][i, j]]
-    for (i, j), ties in zip(zip(same.rows, same.columns, strict=True), same.equal, strict=True):
-        where += [X[k][i, j] == X[l_][i, j] for (k, l_), alike in zip(same.neighbours, ties, strict=True) if alike]
+    for (i, j), equal in zip(zip(same.rows, same.columns, strict=True), same.equal, strict=True):
+        where += [X[k][i, j] == X[l_][i, j] for (k, l_), alike in zip(same.neighbours, equal, strict=True) if alike]
     cp.Problem(cp.Minimize(cost / 100), where).solve(solver=cp.CLARABEL)
     return [x.value for x in X]
 
@@ -99,7 +99,7 @@ def price(criterion, solution, n, p):
 def test_a_shared_value_is_paid_for_once():
     Theta = [np.array([[2.0, a, 0.0], [a, 2.0, b], [0.0, b, 2.0]]) for a, b in ((0.5, 0.1), (0.5, 0.0), (0.4, 0.1))]
     source = DenseCovariance([np.eye(3)] * 3, sample_sizes=SIZES)
-    complete, chain = (solution_of(source, Theta, ties) for ties in (COMPLETE, np.array([[0, 1], [1, 2]])))
+    complete, chain = (solution_of(source, Theta, equal) for equal in (COMPLETE, np.array([[0, 1], [1, 2]])))
     n = np.array(SIZES, dtype=float)
     assert price("aic", complete, n, 3) == 2 * 3
     assert price("aic", chain, n, 3) == 2 * 4  # times 0 and 2 are no neighbours

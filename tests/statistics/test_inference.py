@@ -418,8 +418,8 @@ def test_one_class_has_edges_but_no_differences():
 
 def test_normal_scores_do_not_see_the_margins(table):
     X, y = table
-    plain, bent = (jgl.infer(values, y).edges() for values in (X, np.exp(X)))
-    pd.testing.assert_frame_equal(plain, bent)
+    plain, transformed = (jgl.infer(values, y).edges() for values in (X, np.exp(X)))
+    pd.testing.assert_frame_equal(plain, transformed)
 
 
 # Subjects, batches, missing values
@@ -430,8 +430,8 @@ def test_covariates_are_taken_out_of_scores_whatever_the_margins(table):
     X, y = table
     batch = pd.DataFrame({"batch": np.random.default_rng(0).integers(0, 2, len(X))})
     shifted = X + 1.5 * batch.to_numpy()
-    plain, bent = (jgl.infer(values, y, covariates=batch) for values in (shifted, np.exp(shifted)))
-    pd.testing.assert_frame_equal(plain.edges(), bent.edges())
+    plain, transformed = (jgl.infer(values, y, covariates=batch) for values in (shifted, np.exp(shifted)))
+    pd.testing.assert_frame_equal(plain.edges(), transformed.edges())
     assert "adjusted for batch within classes" in plain.method()
     assert "adjusted for 1 covariate within" in jgl.infer(shifted, y, covariates=batch.to_numpy()).method()
     found = plain.edges(fdr=0.05)

@@ -438,8 +438,8 @@ def test_cross_validation_of_ranks_does_not_see_increasing_functions(association
     X, y = draw(chain(5), (40, 40))
     options = {"criterion": "cv", "association": association, "grid": [(0.2, 0.1), (0.1, 0.1)], "random_state": 0}
     plain = jgl.select(X, y, **options)
-    bent = jgl.select(np.exp(X), y, **options)
-    np.testing.assert_allclose(plain.records["score"], bent.records["score"], rtol=1e-6)
+    transformed = jgl.select(np.exp(X), y, **options)
+    np.testing.assert_allclose(plain.records["score"], transformed.records["score"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("missing", ["complete", "pairwise"])

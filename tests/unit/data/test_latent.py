@@ -17,9 +17,9 @@ from jointglasso.data.samples import Samples
 CUTS = np.array([-1.2, -0.3, 0.4, 1.5])
 
 
-def cut(Z: np.ndarray, cuts: np.ndarray = CUTS) -> np.ndarray:
+def cut(Z: np.ndarray, thresholds: np.ndarray = CUTS) -> np.ndarray:
     """Answers 1, 2, ... of a questionnaire."""
-    return 1.0 + (Z[..., None] > cuts).sum(axis=-1)
+    return 1.0 + (Z[..., None] > thresholds).sum(axis=-1)
 
 
 def chain(p: int, rho: float = 0.45) -> np.ndarray:

@@ -102,9 +102,9 @@ def test_the_sine_turns_spearman_into_pearson_for_gaussians():
 
 @pytest.mark.parametrize("association", ["spearman", "nonparanormal"])
 def test_rank_associations_do_not_see_increasing_functions(table, association):
-    bent = np.column_stack([np.exp(table[:, 0]), table[:, 1] ** 3, *table[:, 2:].T])
+    transformed = np.column_stack([np.exp(table[:, 0]), table[:, 1] ** 3, *table[:, 2:].T])
     plain = Preparation(association=association)(samples_of(table))
-    other = Preparation(association=association)(samples_of(bent))
+    other = Preparation(association=association)(samples_of(transformed))
     np.testing.assert_allclose(whole(plain.source, 0), whole(other.source, 0), atol=1e-12)
 
 

@@ -148,9 +148,7 @@ def test_of_what_is_cut_out_only_the_blocks_are_known(S):
 
 def test_a_batch_with_waiting_pairs_stays_small():
     """What the check of the cuts needs are pairs, not everything between all the variables of a batch."""
-    S = make_joint_ggm(
-        "C", p=400, n_classes=3, n_blocks=40, random_state=3, output="covariances"
-    ).covariances
+    S = make_joint_ggm("C", p=400, n_classes=3, n_blocks=40, random_state=3, output="covariances").covariances
     executor = ByHand()
     here, there = jgl.solve(S, 0.02, 0.002), jgl.solve(S, 0.02, 0.002, executor=executor)
     assert_same_bits(here, there)

@@ -76,8 +76,8 @@ def test_steps_reach_the_minimum_on_the_face(name, seed):
         if not moved:
             break
     if name in ("fused", "chain"):  # what was equal stays so
-        tied = (face[0] & face[1])[::2]
-        assert x[0, ::2][tied] == pytest.approx(x[1, ::2][tied], abs=1e-13)
+        equal = (face[0] & face[1])[::2]
+        assert x[0, ::2][equal] == pytest.approx(x[1, ::2][equal], abs=1e-13)
     # No direction that keeps zeros, signs and equal values goes down.
     for _ in range(20):
         d = draw.standard_normal((K, N)) * (x != 0.0)

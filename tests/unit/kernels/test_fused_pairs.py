@@ -221,11 +221,11 @@ def test_pattern_and_closure_are_those_of_all_sets(case):
     assert (found >= certain).all()
 
 
-def proofs(penalty, u, reach, factor=UNIFORM, classes=None):
+def proofs(penalty, u, radius, factor=UNIFORM, classes=None):
     """Zeros and equalities of one pair."""
     cls = np.arange(len(u)) if classes is None else classes
     entries = Entries(np.array([0, len(u)]), cls, factor, penalty.n_classes)
-    zero, equal = penalty.certified_zeros_and_equal(np.zeros(len(u)), u, reach, np.zeros(len(u)), entries)
+    zero, equal = penalty.certified_zeros_and_equal(np.zeros(len(u)), u, radius, np.zeros(len(u)), entries)
     return zero, equal[0]
 
 
@@ -246,9 +246,9 @@ def test_on_a_boundary_screening_joins_and_proves_nothing(case):
 @given(pairs(family=(FusedPenalty,)))
 def test_proofs_are_those_of_all_sets_that_may_be_tight(case):
     pair, rng, _ = case
-    u, reach = rng.normal(size=pair.n) * 0.3, rng.uniform(0.0, 0.05, pair.n)
-    zero, equal = proofs(pair.penalty, u, reach, np.array([pair.v]), pair.classes)
-    sets = pair.reference.tight(u, reach)
+    u, radius = rng.normal(size=pair.n) * 0.3, rng.uniform(0.0, 0.05, pair.n)
+    zero, equal = proofs(pair.penalty, u, radius, np.array([pair.v]), pair.classes)
+    sets = pair.reference.tight(u, radius)
     assert zero.tolist() == [not any(Q[k] for Q in sets) for k in range(pair.n)]
     # Classes that are cut are in no set.
     sets = [pair.reference.full(Q) > 0 for Q in sets]
@@ -453,9 +453,9 @@ def test_a_pair_without_a_penalty_is_never_proved_zero_by_no_bound():
     """Nothing times infinity: a free pair of a solve that was stopped early, without a gap."""
     penalty = LaplacianPenalty(0.1, 0.2, class_graph("chain", 2))
     entries = Entries(np.array([0, 2]), np.array([0, 1]), np.zeros(1), 2)
-    reach = np.full(2, np.inf)
+    radius = np.full(2, np.inf)
     with np.errstate(all="raise"):
-        assert not penalty.certified_zeros(np.zeros(2), np.zeros(2), reach, reach, entries).any()
+        assert not penalty.certified_zeros(np.zeros(2), np.zeros(2), radius, radius, entries).any()
 
 
 @pytest.mark.parametrize("kind", ["complete", "chain", "general", "laplacian"])

@@ -150,8 +150,8 @@ def test_objective_term_by_term(penalty, penalize_diagonal):
     for i, j in itertools.combinations(range(4), 2):
         t = np.array([matrix[i, j] for matrix in Theta])
         difference = np.abs(t[:, None] - t[None, :])
-        tied = (b * (difference**2 if penalty == "laplacian" else difference)).sum() / 2
-        expected += 2 * v.get((i, j), 1.0) * (0.1 * np.abs(t).sum() + 0.3 * tied)
+        coupling = (b * (difference**2 if penalty == "laplacian" else difference)).sum() / 2
+        expected += 2 * v.get((i, j), 1.0) * (0.1 * np.abs(t).sum() + 0.3 * coupling)
     assert problem.objective(Theta) == pytest.approx(expected, rel=1e-13)
 
 

@@ -165,16 +165,16 @@ def test_closure_holds_for_any_values_of_the_joined_classes():
         assert (minimiser[~closed[inside]] == 0.0).all()
 
 
-@pytest.mark.parametrize("held", [[0, 1, 2, 3], [0, 2, 3]], ids=["all classes", "one screened out"])
-def test_claims_from_an_inexact_subgradient_hold(held):
+@pytest.mark.parametrize("present", [[0, 1, 2, 3], [0, 2, 3]], ids=["all classes", "one screened out"])
+def test_claims_from_an_inexact_subgradient_hold(present):
     """The solution is a proximal step, so that its subgradient is known; what is claimed near it must be true of it."""
     rng, penalty, m = np.random.default_rng(6), penalty_of(0.1, 0.4, 4), 500
-    n = len(held)
-    entries = Entries(np.arange(0, m * n + 1, n), np.tile(held, m), rng.uniform(0.5, 2.0, m), 4)
+    n = len(present)
+    entries = Entries(np.arange(0, m * n + 1, n), np.tile(present, m), rng.uniform(0.5, 2.0, m), 4)
     values = (rng.normal(size=(m, n)) * rng.choice([0.2, 0.6, 2.0], (m, 1))).ravel()
     theta = penalty.prox(values, np.ones(m), entries)
     rows = np.zeros((m, 4))
-    rows[:, held] = theta.reshape(m, n)
+    rows[:, present] = theta.reshape(m, n)
     for size in (1e-9, 0.02):
         radius = size * rng.random(m * n)
         u = values - theta + radius * rng.choice([-1.0, 1.0], m * n)

@@ -78,8 +78,8 @@ def test_largest_entries_are_exactly_equal_in_size():
     )
     upper = np.triu_indices(6, 1)
     sizes = np.sort(Theta[:, upper[0], upper[1]], axis=0)
-    ties = (sizes[-1] > 0) & (np.abs(sizes[-1] - sizes[-2]) <= 1e-9 * sizes[-1])
-    assert ties.sum() >= 3
+    has_equal_largest = (sizes[-1] > 0) & (np.abs(sizes[-1] - sizes[-2]) <= 1e-9 * sizes[-1])
+    assert has_equal_largest.sum() >= 3
 
 
 def rows_with_ties(n_classes, seed=0, m=60):

@@ -51,8 +51,8 @@ def test_reaches_without_a_bound_prove_nothing_and_say_nothing():
 
     penalty = make_penalty("laplacian", 0.5, 0.3, None, ["a", "b", "c", "d"])
     zero, entries = penalty.as_entries(np.zeros((2, 4)))
-    reach = np.array([[np.inf, 0.0, 0.0, 0.0], [0.1, 0.1, 0.1, 0.1]]).ravel()
-    found = penalty.certified_zeros(zero, zero, zero, reach, entries).reshape(2, 4)
+    radius = np.array([[np.inf, 0.0, 0.0, 0.0], [0.1, 0.1, 0.1, 0.1]]).ravel()
+    found = penalty.certified_zeros(zero, zero, zero, radius, entries).reshape(2, 4)
     # No bound on the first class is none on its neighbour; the others are as far from it as ever.
     assert found.tolist() == [[True, False, True, True], [True, True, True, True]]
 

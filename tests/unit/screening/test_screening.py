@@ -80,7 +80,7 @@ def continuous(draw, max_classes: int = 4, max_variables: int = 8, min_samples: 
 
 
 @st.composite
-def tied(draw, max_classes: int = 3, max_variables: int = 7) -> Screen:
+def rounded(draw, max_classes: int = 3, max_variables: int = 7) -> Screen:
     """Entries and penalties on a grid of sixteenths: ties and duplicates abound, and all arithmetic is exact."""
     n_classes, p = draw(st.integers(1, max_classes)), draw(st.integers(1, max_variables))
     rows, columns = np.triu_indices(p, 1)
@@ -94,7 +94,7 @@ def tied(draw, max_classes: int = 3, max_variables: int = 7) -> Screen:
     return Screen(S, lambda1, lambda2, weights)
 
 
-any_screen = st.one_of(continuous(), tied())
+any_screen = st.one_of(continuous(), rounded())
 
 
 def examples(n: int):
@@ -199,7 +199,7 @@ def test_without_lambda1_hybrid_is_the_global_rule(screen):
     assert grouped.by("hybrid") == grouped.by("global") == grouped.by("dynamic")
 
 
-@given(screen=tied())
+@given(screen=rounded())
 @examples(60)
 def test_sign_of_a_covariance_does_not_matter(screen):
     flipped = Screen(np.where(np.eye(screen.S.shape[1]), screen.S, -screen.S), *screen.arguments[1:])
@@ -265,7 +265,7 @@ def test_cutting_a_strong_pair_is_not_feasible(screen):
     assert screen.feasible(every_variable_alone) == (len(strong) == 0)
 
 
-@given(screen=tied(max_variables=5), data=st.data())
+@given(screen=rounded(max_variables=5), data=st.data())
 @examples(200)
 def test_feasibility_is_condition_8_for_any_labels(screen, data):
     n_classes, p, _ = screen.S.shape
@@ -274,7 +274,7 @@ def test_feasibility_is_condition_8_for_any_labels(screen, data):
     assert screen.feasible(Partition(labels)) == condition_8_holds(labels, *screen.arguments)
 
 
-@given(screen=st.one_of(tied(max_classes=2, max_variables=4), continuous(max_classes=2, max_variables=4)))
+@given(screen=st.one_of(rounded(max_classes=2, max_variables=4), continuous(max_classes=2, max_variables=4)))
 @examples(60)
 def test_hybrid_is_the_least_feasible_partition_of_all(screen):
     n_classes, p, _ = screen.S.shape
@@ -285,7 +285,7 @@ def test_hybrid_is_the_least_feasible_partition_of_all(screen):
             assert refines(hybrid, labels), f"{labels} is feasible and does not contain {hybrid}"
 
 
-@given(screen=tied(max_variables=6), data=st.data())
+@given(screen=rounded(max_variables=6), data=st.data())
 @examples(100)
 def test_splitting_a_block_of_the_hybrid_partition_is_not_feasible(screen, data):
     labels = screen.by("hybrid").labels
@@ -353,8 +353,8 @@ def test_groups_share_no_pair_and_hang_together(labels):
         assert not pairs_of(one) & pairs_of(other)
     for group in groups:
         members = [set(block.tolist()) for _, block in group.blocks]
-        ties = np.array([[len(a & b) >= 2 for b in members] for a in members])
-        assert graph_components(ties).max() == 0
+        overlaps = np.array([[len(a & b) >= 2 for b in members] for a in members])
+        assert graph_components(overlaps).max() == 0
         assert group.variables.tolist() == sorted(set().union(*members))
         assert group.classes == tuple(sorted({k for k, _ in group.blocks}))
 

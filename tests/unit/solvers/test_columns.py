@@ -370,10 +370,10 @@ def test_the_number_of_threads_makes_no_difference(strength):
 def test_no_two_columns_of_a_batch_are_tied(seed, n, share, most):
     rng = np.random.default_rng(seed)
     half = np.triu(rng.random((n, n)) < share, 1)
-    tied = half | half.T
-    start, other = np.concatenate([[0], np.cumsum(tied.sum(axis=1))]), np.nonzero(tied)[1]
+    adjacent = half | half.T
+    start, other = np.concatenate([[0], np.cumsum(adjacent.sum(axis=1))]), np.nonzero(adjacent)[1]
     colour = column_batches.colours(start, other, np.argsort(-np.diff(start), kind="stable"), most)
-    assert np.bincount(colour).max() <= most and not tied[colour[:, None] == colour].any()
+    assert np.bincount(colour).max() <= most and not adjacent[colour[:, None] == colour].any()
     directed = half if seed % 2 else half.T  # one of the two columns of a pair may have it alone
     start, other = np.concatenate([[0], np.cumsum(directed.sum(axis=1))]), np.nonzero(directed)[1]
     batch_bounds = column_batches.cut_batches(start, other, most)
@@ -384,8 +384,8 @@ def test_no_two_columns_of_a_batch_are_tied(seed, n, share, most):
         and np.diff(batch_bounds).max() <= most
     )
     for a, b in pairwise(batch_bounds):
-        assert not tied[a:b, a:b].any()
-        assert b == n or b - a == most or tied[a : b + 1, b].any()
+        assert not adjacent[a:b, a:b].any()
+        assert b == n or b - a == most or adjacent[a : b + 1, b].any()
 
 
 def test_pairs_inside_a_batch_that_must_join_do_not_hold_the_sweeps_up():
