@@ -136,8 +136,8 @@ def one(job: tuple[str, str, int]) -> dict:
     import recovery
     from jointglasso.data.prepare import Preparation
     from jointglasso.engine import SolveOptions
+    from jointglasso.selection.evaluation import held_out_losses
     from jointglasso.selection.relaxed import default_relaxation
-    from jointglasso.selection.resampled import held_out_losses
     from jointglasso.selection.resampling import read_data
     from small_samples import partial
 

@@ -5,9 +5,9 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.selection import ebic
-from jointglasso.selection.certify_choice import TOLERANCES, certify_choice
 from jointglasso.selection.evaluation import TIE, Evaluation
 from jointglasso.selection.likelihood import deviance_error
+from jointglasso.selection.search import TOLERANCES, certify_choice
 
 P, N = 15, 2000
 
@@ -78,7 +78,7 @@ def test_the_effort_is_bounded_and_goes_to_the_points_that_could_win(monkeypatch
         asked.append((loose.lambda1, attempt))
         return loose
 
-    monkeypatch.setattr("jointglasso.selection.certify_choice._solved_on", solved_on)
+    monkeypatch.setattr("jointglasso.selection.search._solved_on", solved_on)
 
     def evaluation(lambda1, score, error):
         return Evaluation(lambda1, 0.0, score, np.array([1.0]), 0.0, 0, details={"score_error": error})

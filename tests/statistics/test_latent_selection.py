@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 import jointglasso as jgl
 from jointglasso.selection.evaluation import Information
-from jointglasso.selection.low_rank_fit import _fit, degrees_of_freedom, low_rank_deviances
+from jointglasso.selection.likelihood import _fit, degrees_of_freedom, low_rank_deviances
 
 P = 12
 NETWORK = np.eye(P) + 0.4 * (np.eye(P, k=1) + np.eye(P, k=-1))

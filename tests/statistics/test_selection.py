@@ -21,9 +21,8 @@ from jointglasso.engine import SolveOptions
 from jointglasso.selection import aic, bic, ebic, jbic, lambda_max
 from jointglasso.selection.budget import Budget
 from jointglasso.selection.criteria import noise_gain
-from jointglasso.selection.evaluation import Evaluation, Evaluator
+from jointglasso.selection.evaluation import Evaluation, Evaluator, choose, subsample_sizes
 from jointglasso.selection.grids import OMEGAS
-from jointglasso.selection.resampled import choose, subsample_sizes
 from jointglasso.selection.resampling import stratified_folds
 from jointglasso.selection.search import CoarseToFineSearch
 from jointglasso.selection.solves import Tracker, WorkerPool

@@ -23,9 +23,8 @@ from jointglasso.data.checks import InputError, check_choice, check_positive, ch
 from jointglasso.engine import SolveOptions
 from jointglasso.errors import argument
 from jointglasso.selection.criteria import sample_sizes
-from jointglasso.selection.evaluation import solve_point
+from jointglasso.selection.evaluation import MIN_SAMPLES, N_FOLDS, can_hold_out, held_out_losses, solve_point
 from jointglasso.selection.relaxed import default_relaxation
-from jointglasso.selection.resampled import MIN_SAMPLES, N_FOLDS, can_hold_out, held_out_losses
 from jointglasso.selection.resampling import SelectionData
 from jointglasso.selection.result import SelectionResult
 

@@ -20,9 +20,17 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_positive
 from jointglasso.errors import argument, warn_caller
-from jointglasso.selection.face_fit import Block, coupled_blocks, fit_face, given_block
 from jointglasso.selection.likelihood import deviances
-from jointglasso.selection.support_fit import Fit, Limits, best_multiple, fit_support
+from jointglasso.selection.support_fit import (
+    Block,
+    Fit,
+    Limits,
+    best_multiple,
+    coupled_blocks,
+    fit_face,
+    fit_support,
+    given_block,
+)
 from jointglasso.solution import EdgeClusters, Refit, RefitFailure, RefitWarning, Solution
 
 #: Largest component that is refitted to compute a criterion.

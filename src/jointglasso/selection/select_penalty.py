@@ -27,22 +27,30 @@ from jointglasso.penalties.choice import make_penalty
 from jointglasso.screening.curve import largest_penalties, single_class_thresholds
 from jointglasso.selection.auto_penalty import model_choice
 from jointglasso.selection.budget import SCANNED_ONCE, Budget, describe_left_out, scanned_once
-from jointglasso.selection.certify_choice import certify_choice
 from jointglasso.selection.criteria import ANTI_CONSERVATIVE, CRITERIA, GAMMA, check_gamma, single_edge_rate
 from jointglasso.selection.em import prepared
-from jointglasso.selection.evaluation import Evaluation, Evaluator, Information, solve_point
-from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, grid_for, noise_level
-from jointglasso.selection.relaxed import with_refit
-from jointglasso.selection.resampled import (
+from jointglasso.selection.evaluation import (
     CrossValidated,
+    Evaluation,
+    Evaluator,
+    Information,
     Instability,
     choose,
     choose_relaxation,
     monotone,
+    solve_point,
 )
+from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, grid_for, noise_level
+from jointglasso.selection.relaxed import with_refit
 from jointglasso.selection.resampling import SelectionData, complement, draw, make_folds, read_data
 from jointglasso.selection.result import SelectionResult
-from jointglasso.selection.search import CoarseToFineSearch, GridSearch, SearchResult, without_improvement
+from jointglasso.selection.search import (
+    CoarseToFineSearch,
+    GridSearch,
+    SearchResult,
+    certify_choice,
+    without_improvement,
+)
 from jointglasso.selection.solves import (
     ProgressCallback,
     Stages,
