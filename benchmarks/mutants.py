@@ -320,7 +320,7 @@ CONDITIONS, HYBRID, RULES, PAIRS = (
 GROUP, LAPLACIAN, GRAPH, BASE = (
     "penalties/group.py",
     "penalties/laplacian.py",
-    "penalties/class_graph_penalty.py",
+    "penalties/class_graph.py",
     "penalties/base.py",
 )
 BALL = ("tests/unit/penalties/test_maximum.py",)

@@ -16,7 +16,7 @@ _PACKAGES = ("anndata", "datasets", "io", "pl", "plots", "tl")
 #: The public names, by where they live.
 _NAMES = {
     "data": "CovarianceSource DenseCovariance SampleCovariance",
-    "data.prewhiten": "prewhiten",
+    "data.windows": "prewhiten",
     "engine": "NotEnoughMemory Plan plan solve solve_path",
     "estimators": "GraphicalLasso GraphicalLassoCV GraphicalLassoIC JointGraphicalLasso JointGraphicalLassoCV "
     "TimeVaryingGraphicalLasso",
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         DenseCovariance as DenseCovariance,
         SampleCovariance as SampleCovariance,
     )
-    from jointglasso.data.prewhiten import prewhiten as prewhiten
+    from jointglasso.data.windows import prewhiten as prewhiten
     from jointglasso.engine import (
         NotEnoughMemory as NotEnoughMemory,
         Plan as Plan,

@@ -52,7 +52,9 @@ def test_links_between_pages_lead_somewhere(page):
             assert not anchor or anchor in anchors(found), f"{target}#{anchor}"
 
 
-@pytest.mark.parametrize("page", [DOCS / "architecture.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [DOCS / "architecture.md", DOCS / "glossary.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem
+)
 def test_what_the_pages_on_the_code_name_exists(page):
     package = ROOT / "src" / "jointglasso"
     code = "".join(path.read_text("utf-8") for top in (package, ROOT / "tests") for path in top.rglob("*.py"))

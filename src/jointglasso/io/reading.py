@@ -7,16 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from jointglasso.data.checks import InputError, check_choice
-from jointglasso.io.arrays import read_h5ad, read_npz
 from jointglasso.io.delimited import read_delimited
-from jointglasso.io.frames import read_excel, read_parquet
+from jointglasso.io.formats import read_excel, read_h5ad, read_npz, read_parquet, read_soft
 from jointglasso.io.grid import AnnotatedSamples, Grid
 from jointglasso.io.labelled_table import LabelledTable
 from jointglasso.io.labelling import label_and_select, read_label_file
 from jointglasso.io.opening import COMPRESSIONS, KINDS, kind_of, read_text, require_file, wrong
 from jointglasso.io.orientation import orient
 from jointglasso.io.reading_options import ReadOptions, check_options
-from jointglasso.io.soft import read_soft
 
 #: Readers of files whose rows are known to be samples, and of those whose orientation has to be determined.
 SAMPLE_READERS: dict[str, Callable[[Path, ReadOptions], AnnotatedSamples]] = {

@@ -15,7 +15,7 @@ from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import CommonPair, Entries
 from jointglasso.penalties.base import UNIFORM
-from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
+from jointglasso.penalties.class_graph import ClassGraphPenalty
 
 #: Relative slack of the rules, towards joining a pair.
 _SLACK = 1.0 - 1e-12

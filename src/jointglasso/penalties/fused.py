@@ -14,8 +14,7 @@ from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair
 from jointglasso.penalties.base import UNIFORM, coupling_weights, l1_weights, on_cores, times
-from jointglasso.penalties.class_graph import forest_of, masses_of
-from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
+from jointglasso.penalties.class_graph import ClassGraphPenalty, forest_of, masses_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import LAPLACIAN, Entries, FusedPair
 from jointglasso.penalties.base import UNIFORM, l1_weights, times
-from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
+from jointglasso.penalties.class_graph import ClassGraphPenalty
 
 
 @dataclass(frozen=True, eq=False)

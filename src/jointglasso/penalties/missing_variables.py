@@ -22,7 +22,7 @@ from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties.base import UNIFORM, PairPenalty
-from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
+from jointglasso.penalties.class_graph import ClassGraphPenalty
 
 _Array = TypeVar("_Array", bound=NDArray[Any])
 

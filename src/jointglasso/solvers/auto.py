@@ -17,7 +17,7 @@ import numpy as np
 from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray
-from jointglasso.penalties.class_graph_penalty import ClassGraphPenalty
+from jointglasso.penalties.class_graph import ClassGraphPenalty
 from jointglasso.solvers.admm import ADMM
 from jointglasso.solvers.base import (
     BestSoFar,
