@@ -221,6 +221,8 @@ SPARSE = [
 #: Tuning constants with which every group is solved without stored blocks, where the penalty permits that.
 OUT_OF_CORE = [(config, "HUGE", 2), (config, "BATCHED_BLOCK", 1)]
 
+STORAGES_OF_GROUPS = {"blocks": [], "out of core": OUT_OF_CORE, "sparse": SPARSE}
+
 
 @contextmanager
 def tuned(constants: list[tuple[Any, str, float]]) -> Iterator[None]:
@@ -527,18 +529,18 @@ def ways(rng: np.random.Generator, n_ways: int) -> Iterator[dict[str, Any]]:
         }
         if way["max_iter"] is None and way["solver"] == "proximal_gradient":
             way["max_iter"] = MOST_STEPS
-        if way["solver"] == "auto" and rng.random() < 0.5:
-            way["out_of_core"] = True
+        if way["solver"] == "auto" and rng.random() < 0.7:
+            way["storage"] = str(rng.choice(["out of core", "sparse"]))
         yield way
 
 
 def check(problem: Problem, rng: np.random.Generator, n_ways: int, sparse: bool = False) -> Tally:
-    """Solve one problem in several ways and compare; with `sparse`, all but the first in sparse storage."""
+    """Solve one problem in several ways and compare; with `sparse`, all but the first in sparse storage if possible."""
     tally, found = Tally(problems=1), []
     for number, way in enumerate(ways(rng, n_ways)):
         way |= {"solver": "auto"} if sparse else {}  # others have no sparse storage
-        options = {name: value for name, value in way.items() if name != "out_of_core"}
-        constants = SPARSE if sparse and number else OUT_OF_CORE if "out_of_core" in way else []
+        options = {name: value for name, value in way.items() if name != "storage"}
+        constants = STORAGES_OF_GROUPS["sparse" if sparse and number else way.get("storage", "blocks")]
         try:
             with warnings.catch_warnings(), problem.source() as S, tuned(constants):
                 warnings.simplefilter("error", RuntimeWarning)

@@ -52,6 +52,12 @@ def samples(p=60, n=60, n_classes=2, seed=0, n_edges=80):
     return [markov_field(p, edges, n, 0.8, rng) for _ in range(n_classes)]
 
 
+def weights_of_pairs(seed, *extreme, p=60):
+    """(p, p): weights below and above 1, free pairs, and `extreme` weights."""
+    V = np.triu(np.random.default_rng(seed).choice([1.0, 1.0, 0.0, 0.5, 2.0, *extreme], (p, p)))
+    return V + np.triu(V, 1).T
+
+
 @pytest.mark.parametrize(
     ("penalty", "options"),
     [
@@ -62,6 +68,12 @@ def samples(p=60, n=60, n_classes=2, seed=0, n_edges=80):
         ("fused", {}),
         ("chain", {"penalize_diagonal": False}),
         ("laplacian", {}),
+        ("group", {"pair_weights": weights_of_pairs(0, np.inf)}),
+        ("maximum", {"pair_weights": {(0, 1): np.inf}}),
+        (
+            "fused",
+            {"pair_weights": [weights_of_pairs(k, np.inf) for k in range(3)], "coupling_weights": weights_of_pairs(3)},
+        ),
     ],
 )
 @pytest.mark.parametrize("lambdas", [(0.25, 0.05), (0.32, 0.0), (0.2, 0.2)])
@@ -71,6 +83,12 @@ def test_the_solution_is_that_of_dense_blocks(penalty, lambdas, options):
     require_agreement(dense, sparse)
     if dense.edge_clusters is not None:
         assert sparse.edge_clusters is not None
+
+
+def test_concave_penalties():
+    dense, sparse = both(jgl.SampleCovariance(samples()), 0.25, 0.05, penalty_shape="scad", tol=1e-8)
+    first, last = (solution.parameters["concave_objectives"] for solution in (dense, sparse))
+    assert last[-1] < last[0] and last == pytest.approx(first, rel=1e-5)
 
 
 @settings(max_examples=12, deadline=None)

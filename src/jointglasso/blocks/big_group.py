@@ -7,7 +7,7 @@ of the sweeps, in single precision, is dense.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.system import BlockLayout, BlockSystem, find_keys
 from jointglasso.data import CovarianceSource
 from jointglasso.kernels.pair_types import Entries
-from jointglasso.penalties import ANY_CLASS, UNIFORM, PairPenalty
+from jointglasso.penalties import ANY_CLASS, UNIFORM, PairPenalty, PairWeights
+from jointglasso.penalties.base import coupling_weights, l1_weights
 from jointglasso.screening.groups import ClassBlocks
 
 
@@ -25,11 +26,16 @@ class BigGroup(BlockLayout):
     """Layout of the class blocks of one group, and the source of its covariances."""
 
     source: CovarianceSource
+    pair_weights: PairWeights | None = None
 
     @classmethod
-    def build(cls, source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray) -> BigGroup:
+    def build(
+        cls, source: CovarianceSource, blocks: ClassBlocks, weights: FloatArray, pair_weights: PairWeights | None = None
+    ) -> BigGroup:
         """Layout of the class blocks of a group."""
-        return cls(**vars(BlockLayout.sorted(blocks, weights)[0]), source=source)
+        self = cls(**vars(BlockLayout.sorted(blocks, weights)[0]), source=source)
+        restricted = None if pair_weights is None else pair_weights.restricted_to(self.variables)
+        return replace(self, pair_weights=restricted)
 
     def has_blocks_of(self, other: BigGroup) -> bool:
         """Whether the class blocks are the same."""
@@ -37,8 +43,13 @@ class BigGroup(BlockLayout):
 
     @property
     def n_entries(self) -> int:
-        """Number of entries i < j inside the blocks."""
-        return int((self.size * (self.size - 1) // 2).sum())
+        """Number of entries i < j inside the blocks, without the forbidden ones."""
+        n_inside = int((self.size * (self.size - 1) // 2).sum())
+        if self.pair_weights is None:
+            return n_inside
+        *ends, forbidden = self.pair_weights.forbidden_entries
+        i, j = np.searchsorted(self.variables, ends)
+        return n_inside - int((forbidden & replace(self, pair_weights=None).class_mask(i, j)).sum())
 
     @cached_property
     def variables(self) -> IntArray:
@@ -68,10 +79,25 @@ class BigGroup(BlockLayout):
         return member
 
     def class_mask(self, i: IntArray, j: IntArray) -> BoolArray:
-        """(P, K): whether pairs, given by indices within the group, lie inside a block of each class."""
+        """(P, K): whether pairs, given by indices within the group, lie inside a block of a class that allows them."""
         block = np.append(self.member_block, -1)  # for member -1
         row, column = self.member_of[:, i].T, self.member_of[:, j].T
-        return np.asarray((row >= 0) & (block[row] == block[column]))
+        return np.asarray((row >= 0) & (block[row] == block[column]) & np.isfinite(l1_weights(self.factors(i, j))))
+
+    def factors(self, i: IntArray, j: IntArray) -> FloatArray:
+        """Weights of pairs, given by indices within the group; empty if all are 1."""
+        return UNIFORM if self.pair_weights is None else self.pair_weights.factors(self.variables[i], self.variables[j])
+
+    def entries(self, penalty: PairPenalty, i: IntArray, j: IntArray, in_block: BoolArray) -> Entries:
+        """Argument of penalty methods: the entries of pairs (i, j) in the classes marked in `in_block` (P, K)."""
+        entries, factor = entries_in_classes(penalty, in_block), self.factors(i, j)
+        if penalty.has_missing_variables:
+            pair, k = np.nonzero(in_block)
+            entries = entries._replace(cls=penalty.labels(k, self.variables[i[pair]], self.variables[j[pair]]))
+        if not len(factor):
+            return entries
+        l1 = l1_weights(factor)[in_block] if factor.ndim == 2 else UNIFORM
+        return entries._replace(factor=coupling_weights(factor).copy(), l1=l1)
 
     def positions(self, row: IntArray, column: IntArray) -> IntArray:
         """Flat positions of entries given by the members of their row and column."""
@@ -167,6 +193,7 @@ class SomePairs(BlockSystem):
             upper=positions,
             lower=positions,
             entry_block=group.member_block[row],
+            pair_factor=group.factors(i, j),
             row=row,
             column=column,
         )

@@ -1,8 +1,9 @@
 """One large group in sparse storage: candidate pairs with their covariances, and working sets of entries.
 
-Candidates are the pairs of a scan with slack: every other pair has a weighted covariance of at most `t` in each class,
-so that it is inside the dual ball while ``w_k |W_k,ij| <= slack`` in each class. Theta is non-zero at entries (pair,
-class) of a working set, a subset of the candidates and of other pairs that were found to violate the conditions.
+Candidates are the pairs of a scan with slack, and those with a weight below 1: every other pair has a weighted
+covariance of at most `t` times its weight in each class, so that it is inside the dual ball while ``w_k |W_k,ij| <=
+slack`` in each class. Theta is non-zero at entries (pair, class) of a working set, a subset of the candidates and of
+other pairs that were found to violate the conditions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from jointglasso import config
 from jointglasso._cached_property import cached_property
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
+from jointglasso.blocks.big_group import BigGroup, GroupSupport
 from jointglasso.blocks.sparse_factor import FactorSparsity, SparseFactor, SparseInverse, neighbours
 from jointglasso.blocks.system import find_keys
 from jointglasso.kernels.pair_types import Entries
@@ -113,12 +114,13 @@ class SparseGroup:
         self.map_pieces(fill, of_class, max(1, len(i) // config.PAIR_BATCH))
         return S
 
-    def activated(self, theta: FloatArray, g: FloatArray, in_block: BoolArray) -> BoolArray:
+    def activated(self, theta: FloatArray, g: FloatArray) -> BoolArray:
         """(P, K): entries to activate at `theta` (P, K) with the negative gradient g: those at which Theta would move.
 
         Penalties that depend on the class have all classes of a pair in the working set.
         """
-        entries = entries_in_classes(self.penalty, in_block)
+        in_block = self.in_block
+        entries = self.layout.entries(self.penalty, self.i, self.j, in_block)
         moved = np.zeros(in_block.shape, dtype=bool)
         prox = self.penalty.prox((theta + g)[in_block], np.ones(len(theta)), entries)
         moved[in_block] = (prox != 0.0) | (theta[in_block] != 0.0)
@@ -193,7 +195,8 @@ class ActiveEntries:
     @cached_property
     def entries(self) -> Entries:
         """The entries as an argument of the penalty."""
-        return entries_in_classes(self.group.penalty, self.active[self.pairs])
+        group, pairs = self.group, self.pairs
+        return group.layout.entries(group.penalty, group.i[pairs], group.j[pairs], self.active[pairs])
 
     @cached_property
     def S(self) -> FloatArray:

@@ -9,7 +9,7 @@ less time than the solve with dense blocks, or where dense blocks do not fit int
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -28,7 +28,7 @@ from jointglasso.engine.task_result import TaskResult, UnstoredBlocks
 from jointglasso.engine.tasks import Task, TaskContext
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks, block_index
-from jointglasso.screening.pairs import PairTable, scan_slack
+from jointglasso.screening.pairs import PairTable, few_lighter, scan_slack
 from jointglasso.solvers.base import remaining_iterations
 from jointglasso.solvers.sparse import SparseTask, point_of, solve_sparse
 from jointglasso.solvers.sparse_dual import SparseDual
@@ -54,12 +54,14 @@ class SparseCosts:
 def may_be_sparse(problem: JointProblem, method: str, scanned: PairTable | None) -> bool:
     """Whether groups of the problem can be solved in sparse storage.
 
-    It requires the default solver, a penalty of each pair by itself (no fused diagonal, no missing variables, equal
-    pair weights), and a scan with slack.
+    It requires the default solver, a penalty of each pair by itself (no fused diagonal), few pairs of weights below 1
+    and, where the diagonal is not penalised, none of weight 0, and a scan with slack.
     """
-    penalty = problem.penalty
-    plain = not penalty.has_missing_variables and penalty.fused_diagonal_penalty is None
-    if scanned is None or not scanned.thresholds or problem.pair_weights is not None or not plain or method != "auto":
+    penalty, weights, p = problem.penalty, problem.pair_weights, problem.source.n_variables
+    plain = penalty.fused_diagonal_penalty is None and few_lighter(weights, p)
+    if weights is not None and not problem.diagonal_penalty > 0.0:
+        plain &= bool((weights.exceptions[2] > 0.0).all())
+    if scanned is None or not scanned.thresholds or not plain or method != "auto":
         return False
     slack, box = scan_slack(penalty, scanned.thresholds)
     return slack >= 0.5 * config.SCAN_SLACK * box > 0.0
@@ -73,7 +75,7 @@ def sparse_costs(problem: JointProblem, method: str, blocks: ClassBlocks, scanne
         return costs
     shape = problem.source.n_classes, problem.source.n_variables
     block_of, slot_of = block_index(blocks.block_class, blocks.sizes, blocks.members, shape)
-    outside = problem.penalty.violates_global_condition(scanned.weighted)
+    outside = problem.penalty.violates_global_condition(scanned.weighted, scanned.factor)
     for group in large.tolist():
         sizes = blocks.sizes[blocks.group == group]
         if not problem.source.is_semidefinite and sizes.max() > _UNTESTED:
@@ -126,9 +128,9 @@ def multiplication_rates() -> tuple[float, float]:
 def solve_sparse_task(item: Task, shared: TaskContext, progress: TaskProgress) -> TaskResult | Task:
     """Solve a group in sparse storage and certify the result; returns a task for dense blocks if steps are many."""
     began = time.perf_counter()
-    problem, layout = shared.problem, BigGroup.build(shared.problem.source, item.blocks, shared.problem.weights)
+    problem, group = shared.problem, _group(item, shared)
+    layout, deferred = group.layout, deferred_pairs(group.layout, item, shared)
     require_semidefinite(problem, layout)
-    group, deferred = _group(item, shared, layout), deferred_pairs(layout, item, shared)
     task = SparseTask(
         group=group,
         limit=gap_limit(item, shared),
@@ -151,30 +153,35 @@ def solve_sparse_task(item: Task, shared: TaskContext, progress: TaskProgress) -
 
 def rebuild_sparse(outcome: TaskResult, item: Task, shared: TaskContext) -> UnstoredBlocks:
     """Rebuild a group solved in sparse storage."""
-    layout = BigGroup.build(shared.problem.source, item.blocks, shared.problem.weights)
-    point = point_of(_group(item, shared, layout), outcome.nonzeros.support(layout))
+    group = _group(item, shared)
+    point = point_of(group, outcome.nonzeros.support(group.layout))
     if point is None:
         raise ArithmeticError("a solved group is not positive definite")
-    deferred = deferred_pairs(layout, item, shared)
+    deferred = deferred_pairs(group.layout, item, shared)
     dual = SparseDual.of(point.inverted(), point.group.to_recheck(*deferred or NO_PAIRS))
     return UnstoredBlocks.of(dual, shared.problem, deferred)
 
 
-def _group(item: Task, shared: TaskContext, layout: BigGroup) -> SparseGroup:
-    """The group with the pairs of the scan inside its blocks as candidates."""
-    scanned, penalty = shared.scanned, shared.problem.penalty
+def _group(item: Task, shared: TaskContext) -> SparseGroup:
+    """The group with the pairs of the scan, and those of weights below 1, inside its blocks as candidates."""
+    problem, scanned = shared.problem, shared.scanned
     if scanned is None:
         raise RuntimeError("sparse storage needs the pairs of a scan")
+    layout = BigGroup.build(problem.source, item.blocks, problem.weights, problem.pair_weights)
     selected = np.zeros(scanned.n_variables, dtype=bool)
     selected[layout.variables] = True
     index = np.flatnonzero(selected[scanned.rows] & selected[scanned.columns])
     i, j = (np.searchsorted(layout.variables, ends[index]) for ends in (scanned.rows, scanned.columns))
     in_block = layout.class_mask(i, j).any(axis=1)
     order = np.lexsort((j[in_block], i[in_block]))
-    slack = scan_slack(penalty, scanned.thresholds)[0] * (1.0 - 1e-9)
-    return SparseGroup(
-        layout, penalty, shared.problem.diagonal_penalty, i[in_block][order], j[in_block][order], slack, item.n_threads
-    )
+    slack = scan_slack(problem.penalty, scanned.thresholds)[0] * (1.0 - 1e-9)
+    pairs = i[in_block][order], j[in_block][order]
+    group = SparseGroup(layout, problem.penalty, problem.diagonal_penalty, *pairs, slack, item.n_threads)
+    if layout.pair_weights is None:
+        return group
+    i, j = (np.searchsorted(layout.variables, ends) for ends in layout.pair_weights.lighter)
+    in_block = layout.class_mask(i, j).any(axis=1)
+    return group.with_pairs(i[in_block], j[in_block])
 
 
 def _start(group: SparseGroup, item: Task) -> GroupSupport | None:
@@ -184,7 +191,11 @@ def _start(group: SparseGroup, item: Task) -> GroupSupport | None:
         saved = item.saved.nonzeros.support(layout)
         return saved if point_of(group, saved) is not None else None
     start = None if item.start is None else item.start.support(layout)
-    if start is not None and not item.is_trusted and point_of(group, start) is None:
+    if start is None or item.is_trusted:
+        return start
+    if layout.pair_weights is not None:  # judged as it is given, with values at forbidden entries
+        group = replace(group, layout=replace(layout, pair_weights=None))
+    if point_of(group, start) is None:
         names = [layout.source.class_names[k] for k in group.classes]
         raise indefinite_start(" or ".join(names), "positive definite")
     return start

@@ -174,7 +174,7 @@ def subset_for(item: Task, shared: TaskContext) -> TaskContext:
         # Any covariance of the group may be needed, and its blocks are too large to be sent: the source is sent.
         selected = np.isin(np.arange(p), item.blocks.members)
         scanned = shared.scanned.take(selected[shared.scanned.rows] & selected[shared.scanned.columns])
-        return replace(shared, deferred=deferred, scanned=scanned)
+        return replace(shared, problem=replace(problem, pair_weights=weights), deferred=deferred, scanned=scanned)
     source = BlockCovariance(problem.source, item.blocks, *pairs)
     return replace(
         shared,

@@ -104,7 +104,7 @@ def _relax(j: int, matrix: SparseMatrix, limits: RelaxationLimits, work: _Worksp
     if not square <= target:
         return n_touched, np.inf
     rounding = (updates + 2.0) * 2.3e-16 * absolute_sum
-    return n_touched, (np.sqrt(square) * (1.0 + 1e-12) + rounding) / limits.mu
+    return n_touched, (np.sqrt(square) * (1.0 + 1e-9) + rounding) / limits.mu
 
 
 @njit_internal

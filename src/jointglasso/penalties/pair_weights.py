@@ -266,6 +266,13 @@ class PairWeights:
         return rows, columns, np.isinf(values[:, None] if values.ndim == 1 else values[:, 1:])
 
     @property
+    def lighter(self) -> tuple[IntArray, IntArray]:
+        """Variables i < j of the pairs with a weight below 1, of a class or of the coupling term."""
+        below = (self._value < 1.0) if self._value.ndim == 1 else (self._value < 1.0).any(axis=1)
+        rows, columns = np.divmod(self._key[below], self.n_variables)
+        return rows, columns
+
+    @property
     def by_class(self) -> bool:
         """Whether the classes and the coupling term have weights of their own."""
         return self._value.ndim == 2

@@ -47,7 +47,7 @@ class PairTable:
     factor: FloatArray = field(default_factory=lambda: UNIFORM)
     """(m,) or (m, K + 1): weights of the pairs (`penalties/base.py`); empty if all are 1."""
     thresholds: tuple[float, ...] = ()
-    """Thresholds of the classes above which the table has all pairs; empty if that is unknown."""
+    """Thresholds of the classes, times the weight of a pair, above which the table has all pairs; empty if unknown."""
 
     def for_penalty(self, penalty: PairPenalty) -> PairTable:
         """The table at a larger penalty, without another scan of the covariances.
@@ -129,6 +129,11 @@ def scan_slack(penalty: PairPenalty, thresholds: Sequence[float]) -> tuple[float
     return box - max(thresholds), box
 
 
+def few_lighter(pair_weights: PairWeights | None, n_variables: int) -> bool:
+    """Whether pairs of weights below 1, each of which sparse storage examines by itself, are few for a variable."""
+    return pair_weights is None or len(pair_weights.lighter[0]) <= config.SPARSE_PAIRS * n_variables
+
+
 def wider_penalty(
     source: CovarianceSource, penalty: PairPenalty, weights: FloatArray, pair_weights: PairWeights | None
 ) -> PairPenalty:
@@ -136,18 +141,18 @@ def wider_penalty(
 
     Where a sample of the pairs shows that too many exceed lambda1 for that, the slack would only take memory.
     """
-    plain = pair_weights is None and not penalty.has_missing_variables
-    if source.n_variables < config.SPARSE_BLOCK or not plain or not penalty.scale > 0.0:
+    p = source.n_variables
+    if p < config.SPARSE_BLOCK or not few_lighter(pair_weights, p) or not penalty.scale > 0.0:
         return penalty
     thresholds = [penalty.threshold(k) for k in range(len(weights))]
     slack, box = scan_slack(penalty, thresholds)
     if slack >= config.SCAN_SLACK * box or not box > 0.0:
         return penalty
-    i, j = np.random.default_rng(0).integers(0, source.n_variables, (2, _DRAWN_PAIRS))
+    i, j = np.random.default_rng(0).integers(0, p, (2, _DRAWN_PAIRS))
     i, j = np.minimum(i, j)[i != j], np.maximum(i, j)[i != j]
     drawn = np.column_stack([w * source.entries(k, i, j) for k, w in enumerate(weights)])
     above = float(penalty.exceeds_lambda1(drawn).any(axis=1).mean())
-    if above * source.n_variables > 2.0 * config.SPARSE_PAIRS:
+    if above * p > 2.0 * config.SPARSE_PAIRS:
         return penalty
     wider = penalty.scaled((1.0 - config.SCAN_SLACK) * box / max(thresholds))
     cached = _cached_scans.get(id(source), [])

@@ -146,7 +146,7 @@ def point_of(
     rows[larger.find(support.i, support.j)] = support.value
     rows = rows[:-1] * larger.in_block
     g = np.zeros(rows.shape) if gradient is None else gradient(larger)
-    active = larger.activated(rows, g, larger.in_block)
+    active = larger.activated(rows, g)
     return SparsePoint.of(ActiveEntries(larger, active), rows[active], support.diagonal)
 
 

@@ -17,9 +17,9 @@ from scipy import sparse
 
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.big_group import entries_in_classes
 from jointglasso.blocks.sparse_factor import SparseInverse
 from jointglasso.blocks.sparse_group import LISTED_SLACK
+from jointglasso.penalties.base import l1_weights, times
 from jointglasso.rounding import sum_error
 from jointglasso.solvers.sparse_gradient import SparsePoint
 
@@ -113,7 +113,8 @@ class ClassInverse:
         failed = order[~np.isfinite(bound)]
         for columns in _pieces(np.unique(j[failed]), _COLUMNS):
             X, bounds = self.columns(columns)
-            here = failed[np.isin(j[failed], columns)]
+            first, last = np.searchsorted(j[failed], [columns[0], columns[-1] + 1])
+            here = failed[first:last]
             column = np.searchsorted(columns, j[here])
             value[here], error[here] = X[i[here], column], bounds[column]
         return value, error
@@ -232,16 +233,16 @@ class PairCheck:
         """Subgradients of pairs; entries of W that leave a doubt are computed more accurately."""
         W, error = self._inverse(i, j, in_block, _COLUMN_SLACK)
         rounding = (self.root_error[:, i] * self.root_error[:, j]).T
-        g, inside, exact, margin = self._decide(in_block, theta, S, W, error + rounding)
+        g, inside, exact, margin = self._decide(i, j, in_block, theta, S, W, error + rounding)
         unresolved = (error > 0.0) & (to_recheck[:, None] | (~exact & ~inside[:, None]))
         index = np.flatnonzero(unresolved.any(axis=1))
         if len(index):
             W[index], error[index] = self._inverse(i[index], j[index], in_block[index], _ENTRY_SLACK)
-            g, inside, exact, margin = self._decide(in_block, theta, S, W, error + rounding)
+            g, inside, exact, margin = self._decide(i, j, in_block, theta, S, W, error + rounding)
         u, rest = g.copy(), np.flatnonzero(~inside)
         mask = in_block[rest]
         nearest = np.zeros(mask.shape)
-        entries = entries_in_classes(self.group.penalty, mask)
+        entries = self.group.layout.entries(self.group.penalty, i[rest], j[rest], mask)
         nearest[mask] = self.group.penalty.nearest_subgradient(theta[rest][mask], g[rest][mask], entries)
         u[rest] = nearest
         uncertain = (error + rounding > 0.0) & ~exact & ~inside[:, None]
@@ -262,22 +263,27 @@ class PairCheck:
         return W, error
 
     def _decide(
-        self, in_block: BoolArray, theta: FloatArray, S: FloatArray, W: FloatArray, error: FloatArray
-    ) -> tuple[FloatArray, BoolArray, BoolArray, FloatArray]:
+        self, i: IntArray, j: IntArray, in_block: BoolArray,
+        theta: FloatArray, S: FloatArray, W: FloatArray, error: FloatArray,
+    ) -> tuple[FloatArray, BoolArray, BoolArray, FloatArray]:  # fmt: skip
         """Negative gradients g; pairs proved inside the dual ball; entries proved to have R = 0; margins of the pairs.
 
         The gauge of the dual ball is sublinear and at most |d| / box_radius at d, so that a pair is inside for all
-        changes of g up to (1 - gauge) box_radius. An entry of a pair that is non-zero elsewhere may have any value up
-        to the threshold of its class, for penalties that do not depend on the class.
+        changes of g up to (1 - gauge) box_radius, times the least weight of the pair. An entry of a pair that is
+        non-zero elsewhere may have any value up to the threshold of its class, for penalties that do not depend on the
+        class.
         """
-        group, penalty = self.group, self.group.penalty
-        g = np.where(in_block, group.weights * (W - S), 0.0)
-        spread = (group.weights * error).max(axis=1, initial=0.0)
-        gauge = penalty.gauge(g[in_block], entries_in_classes(penalty, in_block))
-        margin = (1.0 - gauge * (1.0 + 64.0 * _UNIT)) * self.box - spread
+        layout, penalty = self.group.layout, self.group.penalty
+        weights, factor = self.group.weights, layout.factors(i, j)
+        g = np.where(in_block, weights * (W - S), 0.0)
+        spread = (weights * error).max(axis=1, initial=0.0)
+        gauge = penalty.gauge(g[in_block], layout.entries(penalty, i, j, in_block))
+        box = self.box * factor.reshape(len(i), -1).min(axis=1) if len(factor) else self.box
+        margin = (1.0 - np.where(box > 0.0, gauge, 1.0) * (1.0 + 64.0 * _UNIT)) * box - spread
         inside = (theta == 0.0).all(axis=1) & (margin > 0.0)
         threshold = np.array([penalty.threshold(k) for k in range(in_block.shape[1])]) * (1.0 - 64.0 * _UNIT)
-        exact = in_block & (theta == 0.0) & (np.abs(g) + group.weights * error < threshold)
+        exact = in_block & (theta == 0.0)
+        exact &= np.abs(g) + weights * error < times(threshold, l1_weights(factor))
         return g, inside, exact & (not penalty.class_dependent), margin
 
     def listed(self) -> tuple[Examined, FloatArray, IntArray]:
@@ -293,7 +299,7 @@ class PairCheck:
         while first < n:
             last = min(n, first + width)
             i, j = self._large(first, last)
-            new = group.find(i, j) < 0
+            new = (group.find(i, j) < 0) & group.layout.class_mask(i, j).any(axis=1)
             i, j = i[new], j[new]
             for piece in _pieces(np.arange(len(i)), _EXAMINED):
                 examined = self._examine_new(i[piece], j[piece])

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entries_in_classes
+from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
 from jointglasso.blocks.system import find_keys
 from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, precision_radius
 from jointglasso.penalties import PairPenalty
@@ -38,7 +38,9 @@ _RADIUS_STEPS = 10
 
 def spectral_bounds(M: Any, start: FloatArray) -> tuple[float, float]:
     """``s = sqrt(tr(M M))`` and a bound on the spectral radius of M = R Theta, both raised for rounding."""
-    s = float(np.sqrt(max(0.0, float(M.multiply(M.T).sum()))))
+    products = sparse.csr_array(M.multiply(M.T))
+    rounding = sum_error(80.0 + float(np.diff(products.indptr).max(initial=0))) * float(abs(products).sum())
+    s = float(np.sqrt(max(0.0, float(products.sum()) + rounding)))
     size, x, radius = abs(M), start, np.inf
     for _ in range(_RADIUS_STEPS):
         y = size @ x
@@ -188,7 +190,7 @@ class SparseDual(UnstoredDual):
         dual = part.S + np.divide(part.u, group.weights, out=np.zeros_like(part.u), where=group.weights > 0.0)
         u_radius = group.weights * (r + part.error + ROUNDING * (np.abs(dual) + np.abs(part.S)))
         mask, radius = part.in_block, self._theta_radius(gap)
-        entries = entries_in_classes(penalty, mask)
+        entries = group.layout.entries(penalty, part.i, part.j, mask)
         flat = part.theta[mask], part.u[mask], u_radius[mask], radius[mask]
         absent, equal = penalty.certified_zeros_and_equal(*flat, entries)
         return np.asarray(absent & (part.theta[mask] == 0.0)), equal, radius[mask]

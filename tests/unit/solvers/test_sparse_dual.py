@@ -1,5 +1,7 @@
 """The certificate in sparse storage: eigenvalue bounds, listed pairs, gaps at every stage, the streamed fallback."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -38,11 +40,7 @@ def grid_group(side=20, lambdas=(0.3, 0.0), n_classes=1, n=300, **options):
 
 
 def start(group, active=None):
-    active = (
-        group.activated(np.zeros(group.in_block.shape), -group.weights * group.S, group.in_block)
-        if active is None
-        else active
-    )
+    active = group.activated(np.zeros(group.in_block.shape), -group.weights * group.S) if active is None else active
     working_set = ActiveEntries(group, active)
     diagonal = 1.0 / group.layout.optimal_variance(group.diagonal_penalty)
     return SparsePoint.of(working_set, np.zeros(int(active.sum())), diagonal)
@@ -125,6 +123,16 @@ def test_the_spectral_radius_is_bounded():
         eigenvalues = np.linalg.eigvals(M)
         assert np.abs(eigenvalues).max() <= radius <= s
         assert s == pytest.approx(np.sqrt((eigenvalues**2).sum().real), rel=1e-8)
+
+
+def test_products_that_cancel_do_not_lower_the_bound():
+    """M = R Theta, R = diag(1, -1), has the eigenvalues +-sqrt(1 - t^2), lost to rounding in tr(M M) = 2 - 2 t^2."""
+    from scipy import sparse
+
+    for t in 1.0 - np.random.default_rng(0).uniform(1e-14, 1e-13, 20):
+        s, radius = spectral_bounds(sparse.csr_array([[1.0, t], [-t, -1.0]]), np.ones(2))
+        exact = 2 - 2 * Fraction(t) ** 2
+        assert Fraction(radius) ** 2 >= exact / 2 and exact <= Fraction(s) ** 2 <= 2 * exact + Fraction(1, 10**12)
 
 
 @pytest.mark.parametrize("max_updates", [0, 12])
