@@ -222,6 +222,14 @@ def _order_rows(array: FloatArray, table: Any, columns: list[str] | None, class_
     return array[_positions(index, columns)]
 
 
+def matrix_by_name(frame: Any, names: Sequence[str]) -> Any:
+    """Values of a data frame with rows and columns in the order of `names`; None unless these name both, each once."""
+    frame = frame.rename(index=str, columns=str)
+    if any(sorted(labels) != sorted(names) for labels in (frame.index, frame.columns)):
+        return None
+    return frame.loc[list(names), list(names)].to_numpy()
+
+
 def require_unique(names: list[str], where: str) -> list[str]:
     """Return the names of the variables after checking that they are unique and encodable."""
     require_whole_characters(names, "variable")

@@ -19,6 +19,7 @@ from jointglasso._cached_property import cached_property
 from jointglasso._optional import is_from
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, InputTypeError
+from jointglasso.data.naming import matrix_by_name
 from jointglasso.penalties.base import UNIFORM, Coupling, PairPenalty
 
 #: Errors of this module are about one argument.
@@ -39,7 +40,9 @@ def read_class_graph(graph: Any, class_names: Sequence[str], sample_sizes: IntAr
     if isinstance(graph, str):
         return _named(graph, names, sample_sizes)
     if is_from(graph, "pandas") and graph.ndim == 2:
-        return _from_frame(graph, names)
+        graph = matrix_by_name(graph, names)
+        if graph is None:
+            raise wrong(f"The rows and columns of class_graph must be named by the classes {names}, each once.")
     if is_from(graph, "networkx"):
         return _from_edges(graph.edges(data="weight", default=1.0), names)
     if isinstance(graph, Mapping):
@@ -166,14 +169,6 @@ def _weight(value: Any, one: str, two: str) -> float:
     if not np.isfinite(weight) or weight < 0:
         raise wrong(f"The class_graph weight of {one!r}, {two!r} is {weight:g}; it must be a finite number >= 0.")
     return weight
-
-
-def _from_frame(frame: Any, names: list[str]) -> FloatArray:
-    rows, columns = [str(name) for name in frame.index], [str(name) for name in frame.columns]
-    if sorted(rows) != sorted(names) or sorted(columns) != sorted(names):
-        raise wrong(f"The rows and columns of class_graph must be named by the classes {names}, each once.")
-    values = frame.to_numpy()
-    return _from_matrix(values[np.ix_([rows.index(n) for n in names], [columns.index(n) for n in names])], names)
 
 
 def _from_matrix(matrix: Any, names: list[str]) -> FloatArray:

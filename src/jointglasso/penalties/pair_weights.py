@@ -18,6 +18,7 @@ from scipy import sparse
 from jointglasso._optional import is_from
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, InputTypeError, check_count
+from jointglasso.data.naming import matrix_by_name
 from jointglasso.penalties.base import coupling_weights
 
 #: Errors of this module are about one argument.
@@ -25,9 +26,6 @@ wrong = partial(InputError, parameter="pair_weights")
 
 #: Sorted keys ``i * p + j``, i < j, and the weights, (m,) or (m, K + 1) as in `PairWeights`; no row is all ones.
 Exceptions = tuple[IntArray, FloatArray]
-
-#: Rows of a dense array that are read at a time.
-_STRIP = 256
 
 #: Relative tolerance for two weights of one pair to count as equal up to rounding.
 _EQUAL_WEIGHTS = 1e-10
@@ -40,7 +38,9 @@ def read_pair_weights(weights: Any, names: Sequence[str]) -> Exceptions:
     if sparse.issparse(weights):
         return _from_sparse(weights, names)
     if is_from(weights, "pandas") and weights.ndim == 2:
-        weights = _by_name(weights, names)
+        weights = matrix_by_name(weights, names)
+        if weights is None:
+            raise wrong("The rows and columns of pair_weights must be named by the variables of the data, each once.")
     return _from_dense(weights, names)
 
 
@@ -120,31 +120,14 @@ def _from_sparse(matrix: Any, names: Sequence[str]) -> Exceptions:
 
 
 def _from_dense(weights: Any, names: Sequence[str]) -> Exceptions:
-    """Both triangles of an array, in strips of rows; the diagonal is ignored."""
+    """Both triangles of an array; the diagonal is ignored."""
     V = _as_weights(weights)
-    p = len(names)
-    _require_shape(V.shape, p)
-    keys, values = [], []
-    for top in range(0, p, _STRIP):
-        strip = slice(top, min(top + _STRIP, p))
-        upper, mirrored = V[strip, top:], V[top:, strip].T
-        # NaN compares unequal to 1, so that every NaN enters the list and is refused by `_canonical`.
-        i, j = np.nonzero((upper != 1.0) | (mirrored != 1.0))
-        i, j = i[j > i], j[j > i]
-        both = np.concatenate([i, i]) + top, np.concatenate([j, j]) + top
-        key, value = _canonical(*both, np.concatenate([upper[i, j], mirrored[i, j]]), names, "is not symmetric at")
-        keys.append(key)
-        values.append(value)
-    return np.concatenate(keys), np.concatenate(values)
-
-
-def _by_name(frame: Any, names: Sequence[str]) -> Any:
-    """Values of a data frame with rows and columns in the order of the variables."""
-    rows, columns = [str(name) for name in frame.index], [str(name) for name in frame.columns]
-    if sorted(rows) != sorted(names) or sorted(columns) != sorted(names):
-        raise wrong("The rows and columns of pair_weights must be named by the variables of the data, each once.")
-    row, column = ({name: index for index, name in enumerate(labels)} for labels in (rows, columns))
-    return frame.to_numpy()[np.ix_([row[name] for name in names], [column[name] for name in names])]
+    _require_shape(V.shape, len(names))
+    # NaN compares unequal to 1, so that every NaN enters the list and is refused by `_canonical`.
+    exceptional = V != 1.0
+    i, j = np.nonzero(np.triu(exceptional | exceptional.T, 1))
+    both = np.concatenate([i, i]), np.concatenate([j, j])
+    return _canonical(*both, np.concatenate([V[i, j], V[j, i]]), names, "is not symmetric at")
 
 
 def _canonical(
