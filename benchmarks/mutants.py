@@ -780,8 +780,8 @@ FURTHER = (
     Mutant(
         "one-sided differences",
         TESTS,
-        "p: FloatArray = 2.0 * student_tail(np.abs(value)",
-        "p: FloatArray = student_tail(np.abs(value)",
+        "p: FloatArray = 2.0 * stats.t.sf(np.abs(value)",
+        "p: FloatArray = stats.t.sf(np.abs(value)",
         INFERENCE,
     ),
     Mutant(

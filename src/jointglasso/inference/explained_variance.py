@@ -110,7 +110,7 @@ class Predictability(ReprMixin):
 
     def _intervals(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """R^2 (p, K) and both ends of its intervals."""
-        half = tests.student_quantile(check_level(level), self.degrees) * self.error
+        half = tests.half_width(check_level(level), self.degrees) * self.error
         return _explained(self.eta), _explained(self.eta - half), _explained(self.eta + half)
 
     def _parts(self) -> list[Any]:

@@ -336,7 +336,7 @@ class Inference(ReprMixin):
 
     def _half_widths(self, level: float) -> FloatArray:
         """(m, K): half-widths of the intervals of z."""
-        return tests.student_quantile(check_level(level), self._degrees) * self.estimates.error
+        return tests.half_width(check_level(level), self._degrees) * self.estimates.error
 
     @property
     def _degrees(self) -> FloatArray:

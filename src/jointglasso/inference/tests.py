@@ -41,8 +41,8 @@ def contrast(
     with np.errstate(divide="ignore"):
         freedom = total**2 / (square**2 / degrees).sum(axis=1)
     value, standard_error = z @ coefficients, np.sqrt(total)
-    p: FloatArray = 2.0 * student_tail(np.abs(value) / standard_error, freedom)
-    return value, student_quantile(level, freedom) * standard_error, p
+    p: FloatArray = 2.0 * stats.t.sf(np.abs(value) / standard_error, freedom)
+    return value, half_width(level, freedom) * standard_error, p
 
 
 def difference_interval(
@@ -87,7 +87,7 @@ def omnibus(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tuple[Floa
 
     It is the sum of squares of the normal deviates that have the p-values of Student's t of each class.
     """
-    tail = student_tail(np.abs(z / error), np.broadcast_to(degrees, z.shape))
+    tail = stats.t.sf(np.abs(z / error), degrees)
     total = (stats.norm.isf(np.maximum(tail, 1e-300)) ** 2).sum(axis=1)
     return total, stats.chi2.sf(total, z.shape[1])
 
@@ -102,7 +102,7 @@ def pooled_effect(z: FloatArray, error: FloatArray, degrees: FloatArray) -> tupl
     statistic = (weight * z).sum(axis=1) / np.sqrt(total)
     with np.errstate(divide="ignore"):
         freedom = total**2 / (weight**2 / degrees).sum(axis=1)
-    return statistic, 2.0 * student_tail(np.abs(statistic), freedom)
+    return statistic, 2.0 * stats.t.sf(np.abs(statistic), freedom)
 
 
 def q_values(p_values: FloatArray, n_tests: int) -> FloatArray:
@@ -110,23 +110,11 @@ def q_values(p_values: FloatArray, n_tests: int) -> FloatArray:
 
     By Benjamini and Hochberg (1995). p-values that are not passed count as 1, which makes the q-values conservative.
     """
-    order = np.argsort(p_values, kind="stable")
-    ranked = p_values[order] * n_tests / np.arange(1, len(p_values) + 1)
-    out = np.empty(len(p_values))
-    out[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
-    return out
+    of_passed: FloatArray = stats.false_discovery_control(p_values) * (n_tests / max(len(p_values), 1))
+    return np.minimum(of_passed, 1.0)
 
 
-def student_tail(statistic: FloatArray, degrees: FloatArray) -> FloatArray:
-    """Upper tail of Student's t; normal where the degrees are infinite."""
-    finite = np.isfinite(degrees)
-    tail: FloatArray = np.where(finite, stats.t.sf(statistic, np.where(finite, degrees, 1.0)), stats.norm.sf(statistic))
-    return tail
-
-
-def student_quantile(level: float, degrees: FloatArray) -> FloatArray:
+def half_width(level: float, degrees: FloatArray) -> FloatArray:
     """Half-width of a two-sided interval of `level`, in standard errors."""
-    upper = 0.5 + level / 2.0
-    finite = np.isfinite(degrees)
-    quantile: FloatArray = np.where(finite, stats.t.ppf(upper, np.where(finite, degrees, 1.0)), stats.norm.ppf(upper))
+    quantile: FloatArray = stats.t.ppf(0.5 + level / 2.0, degrees)
     return quantile
