@@ -24,12 +24,12 @@ from jointglasso.solvers import ADMM
 #: Screening rule of each of the paper's methods.
 METHODS = {"ADMM": "none", "GADMM": "global", "LADMM": "class", "HADMM": "hybrid"}
 
-#: The paper says neither; this step and a start at zero give the objective values of its table 1.
+#: The paper says neither; with this step and a start at zero the values of its table 1 come out within 1 %.
 PAPER_RHO, PAPER_START = 1.0, 1e-9
 
 PLAIN_NOTE = (
     "ADMM in the paper's plain form: no relaxation, rho = 1 kept fixed, start at zero. The paper does not tell rho "
-    "and the start; these give the objective values of its table 1."
+    "and the start; with these the values of its table 1 come out within 1 % for ten blocks."
 )
 
 #: Iterations after which a run to the paper's stopping rule is given up.
