@@ -408,6 +408,17 @@ def test_banned_words_are_not_used_as_names():
     assert wrong == {}
 
 
+def test_no_private_attribute_is_read_by_name():
+    calls = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and len(node.args) > 1
+        and isinstance(node.args[1], ast.Constant) and re.match(r"_(?!_)", str(node.args[1].value))
+    ]  # fmt: skip
+    assert calls == []
+
+
 def test_names_say_what_they_hold():
     words = set(VAGUE.split())
     assert sum(name in words for path in MODULES for name in identifiers(path)) <= 150

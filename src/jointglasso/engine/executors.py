@@ -14,7 +14,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -103,7 +103,8 @@ def machines_of(executor: Executor | None, n_jobs: int | None = None) -> dict[st
         return {"": n_jobs or 1}
     if isinstance(executor, DaskExecutor):
         return executor.machines() or {"": 1.0}
-    return {"": float(getattr(executor, "_max_workers", math.inf))}
+    on_this_machine = isinstance(executor, ThreadPoolExecutor | ProcessPoolExecutor)  # without a public worker count
+    return {"": float(available_cores()) if on_this_machine else math.inf}
 
 
 def memory_of(executor: Executor | None, max_memory: float | None) -> float | None:
