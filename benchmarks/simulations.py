@@ -11,6 +11,7 @@ default gains over version 0.1.
 power, by design; edges within classes, differences between the first two, heterogeneity of all. Beside it the textbook
 test of partial correlations (inverse of S, Fisher's z), where p < n.
 `tails`: the same for data that are not Gaussian, by standard error and association.
+`few`: the same for far fewer samples than variables.
 `ordinal`: the same for answers in categories, `association="mixed"` beside normal scores of the codes.
 `zeros`: bias of the correlations, and the networks of `select`, of data with many zeros by association.
 `missing`: the same with values missing at random, `missing="em"`.
@@ -202,6 +203,14 @@ TAILS = [
     Design("scale-free", 20, (80, 160, 240), student),
 ]
 
+FEW = [
+    Design("noise", 100, (9, 8)),
+    Design("noise", 1000, (9, 8)),
+    Design("scale-free", 300, (15, 12)),
+    Design("noise", 100, (30, 30)),
+    Design("noise", 100, (60, 60)),
+]
+
 
 # What is counted
 
@@ -371,10 +380,10 @@ def count_tails(job: tuple[Design, int, int]) -> Counts:
     return counts
 
 
-def tails_table(repetitions: int, seed: int, work: Work) -> None:
-    """Data that are not Gaussian."""
+def tails_table(repetitions: int, seed: int, work: Work, designs: list[Design]) -> None:
+    """Designs by standard error and association."""
     print_header("design", "standard errors", "association", *COLUMNS, "FDR of differences", "FDR of Q")
-    for design, counts in counted(count_tails, work, TAILS, repetitions, seed):
+    for design, counts in counted(count_tails, work, designs, repetitions, seed):
         rows_of_ways([str(design)], counts)
 
 
@@ -1001,7 +1010,8 @@ def main() -> None:
     tables = {
         "selection": lambda o, work: selection_table(-(-o.repetitions // few), o.seed, work),
         "inference": lambda o, work: inference_table(o.repetitions, o.seed, work),
-        "tails": lambda o, work: tails_table(o.repetitions, o.seed, work),
+        "tails": lambda o, work: tails_table(o.repetitions, o.seed, work, TAILS),
+        "few": lambda o, work: tails_table(o.repetitions, o.seed, work, FEW),
         "ordinal": lambda o, work: ordinal_table(-(-o.repetitions // few), o.seed, work),
         "zeros": lambda o, work: zeros_table(-(-o.repetitions // 2), o.seed, work),
         "missing": lambda o, work: missing_table(o.repetitions, o.seed, work),

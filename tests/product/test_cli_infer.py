@@ -52,7 +52,7 @@ def test_infer_writes_tables_figures_and_a_report(table, tmp_path):
         "common.csv",
         "method.txt",
         "centrality.csv",
-        "edges_again.csv",
+        "bootstrap_edges.csv",
         "report.html",
     }
     assert names <= {path.name for path in out.iterdir()}
@@ -64,6 +64,9 @@ def test_infer_writes_tables_figures_and_a_report(table, tmp_path):
     assert list(rows[0])[:4] == ["class", "variable1", "variable2", "partial_correlation"]
     assert list(rows[0])[4:] == ["low", "high", "p_value", "q_value"]
     assert len(rows) == 42
+    shown = invoke("infer", table, "--label", "state", "--bootstrap", 20, "--out", tmp_path / "again").stdout
+    assert "Differences of strength between classes significant at that rate: " in shown
+    assert shown.endswith("report.html in a browser.\n")
     page = (out / "report.html").read_text()
     assert "Differences with intervals" in page and "Centrality with intervals" in page
     assert "Benjamini and Hochberg" in (out / "method.txt").read_text()

@@ -106,6 +106,23 @@ def test_spearman_agrees_with_normal_scores():
     np.testing.assert_allclose(one.estimates.error, two.estimates.error, rtol=0.35)
 
 
+@pytest.mark.filterwarnings("ignore::jointglasso.InferenceWarning")
+@pytest.mark.parametrize("se", ["moderated", "gaussian"])
+def test_estimates_that_left_their_range_are_significant_nowhere(se):
+    """Differences of such estimates were: 17 samples of 1,000 independent variables gave hundreds."""
+    X = np.random.default_rng(0).normal(size=(17, 1000))
+    found = jgl.infer(X, np.repeat(["a", "b"], (9, 8)), se=se)
+    edges = found.edges()
+    outside = edges[edges.partial_correlation.abs() > 1.0 - 1e-9]
+    assert len(outside) and (outside.p_value > 0.999).all() and (outside.low == -1).all() and (outside.high == 1).all()
+    tables = found.differences(), found.heterogeneity(), found.pooled_effect(), found.omnibus()
+    assert not any(table.p_value.isna().any() for table in tables)
+    if se == "moderated":
+        assert all(table.q_value.min() > 0.1 for table in tables)
+    else:
+        assert "take `se='moderated'`" in found.notes[0].replace("se='moderated'", "`se='moderated'`")
+
+
 def test_few_samples_for_many_variables_are_named():
     rng = np.random.default_rng(3)
     X = {"small": rng.normal(size=(15, 60)), "large": rng.normal(size=(400, 60))}

@@ -576,6 +576,18 @@ def test_the_search_goes_beyond_the_choice_where_that_is_not_the_best_point(sign
     assert sign * sum(chosen) < max(sign * s for s in column), "a penalty beyond it was tried in its column"
 
 
+def test_the_first_column_ends_at_a_graph_that_cannot_be_estimated():
+    class Saturated(Valley):
+        def evaluate(self, lambda1, lambda2, solved):
+            found = super().evaluate(lambda1, lambda2, solved)
+            return replace(found, score=np.inf) if lambda1 + lambda2 < 0.8 else found
+
+    saturated = Saturated(0.9, 0.25)
+    _, _, best = search(saturated)
+    first = [sum(point) for point in saturated.asked if point[1] == pytest.approx(0.25 * sum(point))]
+    assert sum(best) == pytest.approx(0.9, rel=0.1) and min(first) > 0.6, "one step beyond, not two"
+
+
 def test_what_cannot_be_afforded_is_asked_once_and_the_choice_is_among_the_rest():
     valley = Valley(0.1, 0.3)
     coarse_to_fine, found, best = search(
@@ -828,6 +840,19 @@ def test_a_search_reports_its_stages_and_what_is_left(data):
     solves = [state for state in heard if state.stage in search]
     assert [state.done for state in solves] == list(range(1, len(solves) + 1))
     assert all(state.total > state.done and state.seconds_left > 0 for state in solves), "a search may always go on"
+
+
+def test_penalties_with_more_neighbours_than_samples_can_support_are_not_solved(monkeypatch):
+    monkeypatch.setattr("jointglasso.selection.budget.SCANNED_ONCE", 1)
+    X, y = np.random.default_rng(0).normal(size=(40, 90)), np.repeat([0, 1], 20)
+    few = jgl.SampleCovariance.from_labels(X[[*range(8), *range(20, 28)]], [0] * 8 + [1] * 8, scale="correlation")
+    many = jgl.SampleCovariance.from_labels(X, y, scale="correlation")
+    point = (0.05, 0.05)
+    assert "than the samples can support" in Budget(few, None, SolveOptions()).why_infeasible(*point)
+    assert not Budget(many, None, SolveOptions()).why_infeasible(*point)
+    assert not Budget(few, None, SolveOptions()).why_infeasible(0.5, 0.2)
+    near = {(f"x{i}", f"x{i + 1}"): 0.5 for i in range(89)}
+    assert not Budget(few, None, SolveOptions(pair_weights=near)).why_infeasible(*point), "weights may forbid pairs"
 
 
 def test_points_weaker_than_an_infeasible_one_are_not_planned(source, monkeypatch):

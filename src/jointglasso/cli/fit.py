@@ -21,6 +21,7 @@ from jointglasso.cli.results import (
     significant_differences,
     tested_differences,
     write_result,
+    written_to,
 )
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, bar_options, choose, counting, noting, workers_of
@@ -109,7 +110,7 @@ def print_result(session: Session, result: Result, target: ResultFolder) -> None
         session.say(solution.refit.describe())
     for text in filter(None, (significant_differences(result), session.in_options(str(solution)))):
         session.say(text)
-    session.say(f"Written to {target.requested}; open {target.requested / 'report.html'} in a browser.")
+    session.say(written_to(target))
     session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
 
 

@@ -20,6 +20,8 @@ from jointglasso.cli.solving import counting, noting
 from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from jointglasso import Inference, NetworkBootstrap
     from jointglasso.data.samples import Samples
 
@@ -74,6 +76,11 @@ def infer(session: Session, /, **options: Any) -> int:
                         samples, n_resamples=options["n_resamples"], fdr=options["fdr"],
                         random_state=0, callback=show, **arguments,
                     )  # fmt: skip
+                if result.n_classes > 1:
+                    strengths = bootstrap.centrality_differences()
+                    _print_differences(
+                        session, "Differences of strength", strengths[strengths.q_value <= options["fdr"]]
+                    )
         if folder is not None:
             with noting(session, lambda: "writing tables, figures and report"):
                 _write(session, folder, data, (result, bootstrap), options)
@@ -126,12 +133,17 @@ def _print_tables(session: Session, result: Inference, fdr: float, described: st
     session.answer(edges=counts, n_pairs=result.n_pairs, notes=result.notes, fdr=fdr)
     if result.n_classes > 1:
         differences = result.differences(fdr=fdr)
-        session.say(f"\nDifferences between classes significant at that rate: {len(differences)}")
-        session.say(table_text(differences, SHOWN) if len(differences) else "")
+        _print_differences(session, "Differences", differences)
         session.answer(differences=len(differences))
     for note in result.notes:
         if note not in described:
             session.note(note)
+
+
+def _print_differences(session: Session, what: str, table: pd.DataFrame) -> None:
+    """Print the number of significant differences and the first of them."""
+    session.say(f"\n{what} between classes significant at that rate: {len(table)}")
+    session.say(table_text(table, SHOWN) if len(table) else "")
 
 
 def _write(
@@ -145,7 +157,7 @@ def _write(
     if result.n_classes > 1:
         tables |= {"differences": result.differences(), "heterogeneity": result.heterogeneity()}
     if bootstrap is not None:
-        tables |= {"centrality": bootstrap.centrality(), "edges_again": bootstrap.edges()}
+        tables |= {"centrality": bootstrap.centrality(), "bootstrap_edges": bootstrap.edges()}
         if result.n_classes > 1:
             tables["centrality_differences"] = bootstrap.centrality_differences()
     for name, table in tables.items():

@@ -45,8 +45,15 @@ def result_folder(session: Session, options: Mapping[str, Any]) -> Iterator[Any]
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
     with target.building() as folder:
         yield folder
-    session.say(f"Written to {target.requested}.")
+    session.say(written_to(target))
     session.answer(out=target.path)
+
+
+def written_to(target: ResultFolder) -> str:
+    """Sentence that names the result folder, and the report in it."""
+    report = "report.html"
+    more = f"; open {target.requested / report} in a browser" if (target.path / report).exists() else ""
+    return f"Written to {target.requested}{more}."
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 #: one block.
 MANY_VARIABLES = 1000
 
-#: Seconds between two lines on the progress, where the standard error is not a terminal.
+#: Seconds between two lines on the progress, where the standard error is not a terminal; later a tenth of the time so
+#: far.
 LINE_EVERY = 10.0
 
 #: Solves after which the remaining time is estimated: the first ones may compile kernels.
@@ -136,8 +137,8 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
     has_grid_options = any(options[name] is not None for name in ("n_lambdas", "ratios", "min_ratio"))
     if data.samples.n_variables > MANY_VARIABLES:
         session.note(
-            f"Choosing penalties for {data.samples.n_variables:,} variables may take long: jointglasso screen "
-            "predicts the cost, --min-ratio and --n-lambdas limit the grid."
+            f"Choosing penalties for {data.samples.n_variables:,} variables may take long; the time left is shown from "
+            f"the solve number {FIRST_ESTIMATE} on. Fewer variables, or --min-ratio and --n-lambdas, take less."
         )
     with counting(session, f"choosing penalties by {criterion}") as show:
         selection = jgl.select(
@@ -227,7 +228,7 @@ def bar_options(session: Session) -> dict[str, Any]:
 def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Callable[[SelectionProgress], None]]:
     """Yield a callback for `select` and `edge_stability` that shows what is done (solves, resamples) and what is left.
 
-    On a terminal this is a progress bar, elsewhere a line every `LINE_EVERY` seconds, also before the first solve.
+    On a terminal this is a progress bar, elsewhere lines as in `noting`, also before the first solve.
     """
     latest: list[SelectionProgress] = []
 
@@ -258,13 +259,15 @@ def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Call
 
 @contextmanager
 def noting(session: Session, state: Callable[[], str]) -> Iterator[None]:
-    """Note what is being done, and for how long, every `LINE_EVERY` seconds."""
+    """Note what is being done, and for how long, every `LINE_EVERY` seconds or less often."""
     began = time.perf_counter()
     finished = threading.Event()
 
     def write() -> None:
-        while not finished.wait(LINE_EVERY):
-            session.note(f"{state()} ({readable_seconds(time.perf_counter() - began)} so far)")
+        seconds = 0.0
+        while not finished.wait(max(LINE_EVERY, 0.1 * seconds)):
+            seconds = time.perf_counter() - began
+            session.note(f"{state()} ({readable_seconds(seconds)} so far)")
 
     writer = threading.Thread(target=write, daemon=True)
     if not session.quiet:

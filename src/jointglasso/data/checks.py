@@ -40,6 +40,9 @@ def known_arguments(*passed_on_to: Callable[..., Any], **advice: str) -> Callabl
         @wraps(function)
         def refusing(*args: P.args, **kwargs: P.kwargs) -> R:
             for name in kwargs:
+                if name in named[: len(args)]:
+                    first = ", ".join(word for word in named[: len(args)] if word != "self")
+                    raise InputTypeError(f"{name}= is given twice: {where} takes {first} in this order.", name)
                 if name in advice:
                     raise InputTypeError(f"{name}= is not an argument of {where}: {advice[name]}.", name)
                 if name not in known:

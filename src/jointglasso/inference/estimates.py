@@ -19,6 +19,7 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import SampleCovariance
 from jointglasso.inference.data import InferenceData
 from jointglasso.inference.standard_errors import (
+    LARGEST_Z,
     Residuals,
     all_factors,
     at_least_of_its_variables,
@@ -28,6 +29,7 @@ from jointglasso.inference.standard_errors import (
     moderated,
     resampled_factors,
 )
+from jointglasso.inference.tests import UNKNOWN
 from jointglasso.penalties import GroupPenalty
 from jointglasso.screening.pairs import scan_pairs
 
@@ -116,7 +118,7 @@ def estimate(data: InferenceData, residuals: list[Residuals], se: str, keep: flo
         g = np.column_stack(
             map_on_threads(lambda k: _factors(data, residuals[k], k, se, rows, columns, z[:, k]), classes)
         )
-    error = np.sqrt(g / (data.sizes - 3.0))
+    error = np.where(np.abs(z) < LARGEST_Z, np.sqrt(g / (data.sizes - 3.0)), UNKNOWN)
     return Estimates(rows, columns, z, error, degrees_of_freedom(data, se), 1.0 if keep is None else keep)
 
 

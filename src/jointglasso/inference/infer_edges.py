@@ -16,8 +16,9 @@ from jointglasso.errors import argument, warn_caller
 from jointglasso.inference.data import COPIES, InferenceData, check_combination, read_inference_data
 from jointglasso.inference.estimates import Estimates, choose_limit, estimate, mean_factor
 from jointglasso.inference.result import Inference
-from jointglasso.inference.standard_errors import LARGEST_RHO, Residuals
+from jointglasso.inference.standard_errors import Residuals
 from jointglasso.inference.support import Support, find_support, refitted, support_options
+from jointglasso.inference.tests import UNKNOWN
 
 #: Excess kurtosis above which a note warns about Pearson's correlations; that of Student's t with 5 degrees is 6.
 HEAVY = 5.0
@@ -29,6 +30,9 @@ STANDARD_ERRORS = ("moderated", "gaussian")
 
 #: Partial correlation that must be detectable on its own at a false discovery rate of `RATE`; else there is a warning.
 DETECTABLE, RATE = 0.75, 0.1
+
+#: Smallest sample size at which Gaussian standard errors keep the level (`benchmarks/simulations.py few`).
+GAUSSIAN_FROM = 40
 
 #: Partial correlation for which the warning names a number of variables.
 STRONG = 0.6
@@ -161,7 +165,7 @@ def infer_from(
     if limit == "auto":
         limit = choose_limit(data, residuals)
     estimates = estimate(data, residuals, se, None if limit == "all" else limit)
-    few = _few_samples(data, residuals, estimates)
+    few = _few_samples(data, residuals, estimates, se)
     for note in few:
         warn_caller(note, InferenceWarning)
     return Inference(
@@ -236,14 +240,15 @@ def _heavy_tails(data: InferenceData) -> list[str]:
 def _low_information(data: InferenceData) -> list[str]:
     """Notes about classes whose ordinal data have a small effective sample size."""
     return [
-        f"Class {name!r}: {size:g} samples with so few categories, or so many zeros, are worth {n_eff:.0f} of numbers: "
-        f"intervals hold, but tests find little below {ENOUGH} (two categories, worth 75: an eighth of the edges)."
+        f"Class {name!r}: {size:g} samples with so few categories, or so many zeros, have an effective sample size of "
+        f"{n_eff:.0f}: intervals hold, but tests have little power below {ENOUGH} (two categories, 75: an eighth of "
+        "the edges)."
         for name, size, n_eff in zip(data.class_names, data.sizes, data.effective_sample_size, strict=True)
         if n_eff < min(ENOUGH, 0.5 * size)
     ]
 
 
-def _few_samples(data: InferenceData, residuals: list[Residuals], estimates: Estimates) -> list[str]:
+def _few_samples(data: InferenceData, residuals: list[Residuals], estimates: Estimates, se: str) -> list[str]:
     """Notes about classes with too few samples: what can be found, and estimates that are not usable."""
     n_pairs = data.n_variables * (data.n_variables - 1) // 2
     out = []
@@ -258,9 +263,11 @@ def _few_samples(data: InferenceData, residuals: list[Residuals], estimates: Est
                 f"exceed {smallest:.2f} among {n_pairs:,} pairs ({STRONG:g} with "
                 f"{max(2, int(np.sqrt(2.0 * tests)))} variables)"
             )
-        outside = int((np.abs(np.tanh(estimates.z[:, k])) > LARGEST_RHO).sum())
+        outside = int((estimates.error[:, k] == UNKNOWN).sum())
         if outside:
             text.append(f"the estimates of {count(outside, 'pair')} leave (-1, 1) and have no usable interval")
+        if se == "gaussian" and data.sizes[k] < GAUSSIAN_FROM:
+            text.append(f"Gaussian standard errors are too small: take {argument('se', 'moderated')}")
         if len(part.floored):
             first = data.source.variable_names[int(part.floored[0])]
             text.append(

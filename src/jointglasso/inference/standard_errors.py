@@ -111,10 +111,14 @@ class Residuals:
         return values_at(self.Theta, np.minimum(rows, columns), np.maximum(rows, columns))
 
 
+#: Bound on the partial correlations, and on their z; estimates there left (-1, 1), to which T is not constrained.
+_LIMIT = 1.0 - 1e-12
+LARGEST_Z = float(np.arctanh(_LIMIT)) * (1.0 - 1e-9)
+
+
 def clipped(rho: FloatArray) -> FloatArray:
-    """Clip estimates to (-1, 1) in place; T is not constrained to it."""
-    limit = 1.0 - 1e-12
-    return np.clip(rho, -limit, limit, out=rho)
+    """Clip estimates to (-1, 1) in place."""
+    return np.clip(rho, -_LIMIT, _LIMIT, out=rho)
 
 
 #: Partial correlations beyond this are left out of the mean factor of a class.

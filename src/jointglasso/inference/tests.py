@@ -11,6 +11,9 @@ from scipy import stats
 
 from jointglasso._typing import FloatArray
 
+#: Standard error of estimates that left (-1, 1): significant nowhere, and finite for weights 1 / error^2.
+UNKNOWN = 1e8
+
 
 def edge_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray, *, gaussian: bool) -> FloatArray:
     """Two-sided p-values of partial correlation 0.
@@ -19,7 +22,8 @@ def edge_p_values(z: FloatArray, error: FloatArray, degrees: FloatArray, *, gaus
     the normal approximation of z is anti-conservative. Others: z by its standard error against t.
     """
     # rho / sqrt(1 - rho^2) is sinh(z).
-    statistic = np.abs(np.sinh(z)) * np.sqrt(degrees) if gaussian else np.abs(z) / error
+    known = error < UNKNOWN
+    statistic = known * np.abs(np.sinh(z)) * np.sqrt(degrees) if gaussian else np.abs(z) / error
     p: FloatArray = 2.0 * stats.t.sf(statistic, degrees)
     return p
 

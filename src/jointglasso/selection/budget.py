@@ -29,7 +29,11 @@ _MAX_PAIRS = 20_000_000
 #: Maximum number of pairs listed by the scan that all points share.
 _MAX_LISTED = 5_000_000
 
-#: Pairs drawn at random to estimate the number of pairs above lambda1.
+#: Maximum mean number of pairs of a variable that have an edge when isolated, in units of n - 3 of the largest class:
+#: fewer neighbours can be estimated, and strongly correlated data have about ten such pairs for each edge.
+_MAX_STRONG = 10
+
+#: Pairs drawn at random to estimate the numbers of pairs.
 _N_DRAWN = 200_000
 
 
@@ -58,7 +62,7 @@ class Budget:
 
     def __init__(self, source: CovarianceSource, max_seconds: float | None, options: SolveOptions) -> None:
         self._source, self._max_seconds, self._options = source, max_seconds, options
-        self._drawn_maxima = self._draw_maxima() if source.n_variables > SCANNED_ONCE else None
+        self._drawn = self._draw() if source.n_variables > SCANNED_ONCE else None
         self._infeasible: dict[tuple[float, float], str] = {}
         self._is_group = options.penalty == "group"
 
@@ -79,14 +83,16 @@ class Budget:
         return reason
 
     def _planned(self, lambda1: float, lambda2: float) -> str:
-        if self._drawn_maxima is None:
+        if self._drawn is None:
             return ""
-        p = self._source.n_variables
-        n_pairs = (1.0 - np.searchsorted(self._drawn_maxima, lambda1) / len(self._drawn_maxima)) * p * (p - 1) / 2
-        if n_pairs > _MAX_PAIRS:
+        p, sizes, options = self._source.n_variables, self._source.sample_sizes, self._options
+        if (np.abs(self._drawn).max(axis=1) > lambda1).mean() * p * (p - 1) / 2 > _MAX_PAIRS:
             return "too many pairs above lambda1"
-        options = self._options
         problem = options.problem(self._source, lambda1, lambda2)
+        is_strong = problem.penalty.violates_global_condition(self._drawn)
+        weighted = problem.pair_weights is not None
+        if sizes is not None and not weighted and is_strong.mean() * (p - 1) > _MAX_STRONG * max(max(sizes) - 3, 1):
+            return "more neighbours than the samples can support"
         estimate = plan_problem(problem, options.screening, choose_method("auto"))
         memory_budget = available_memory() if options.max_memory is None else options.max_memory
         if memory_budget is not None and estimate.memory > 0.8 * memory_budget:
@@ -95,11 +101,11 @@ class Budget:
             return f"a solve of more than {self._max_seconds:g} s"
         return ""
 
-    def _draw_maxima(self) -> FloatArray:
-        """``max_k w_k |S_k,ij|`` of `_N_DRAWN` random pairs, in increasing order."""
+    def _draw(self) -> FloatArray:
+        """``w_k S_k,ij`` (m, K) of `_N_DRAWN` random pairs."""
         source = self._source
         w = check_weights(self._options.weights, source.class_names, source.sample_sizes)
-        return np.sort(np.abs(drawn_covariances(source, w, _N_DRAWN)).max(axis=1))
+        return np.nan_to_num(drawn_covariances(source, w, _N_DRAWN))  # NaN in a class without the pair
 
 
 def describe_left_out(left_out: dict[tuple[float, float], str]) -> str:

@@ -291,12 +291,18 @@ class CoarseToFineSearch:
         return min(tied_places, key=lambda place: (strength(*self._penalties(*place)), place[0]))
 
     def _descend(self, omega: float) -> None:
-        """Evaluate the first column downwards until the score stops improving, or to the noise level."""
+        """Evaluate the first column downwards until the score stops improving, or to the noise level.
+
+        It also ends at an infinite score, of a graph that the samples cannot estimate, since weaker penalties have more
+        edges.
+        """
         level: float | None = self._top[omega]
         column = self._columns[omega]
         while level is not None and level > self._bottom - self.STEP:
             self._try([(omega, level)])
             if not column or sum(tried < self._best_of(omega) for tried in column) >= self._patience:
+                break
+            if np.isinf(column[min(column)].score):
                 break
             level = self._weaker(omega, min(column))
 

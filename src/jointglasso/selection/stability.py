@@ -66,7 +66,7 @@ class EdgeStability(ReprMixin):
     >>> X[:, 1] += X[:, 0]
     >>> stability = jgl.edge_stability(X, y, lambda1=0.3, lambda2=0.1, n_subsamples=4, random_state=0)
     >>> print(stability)
-    Edges found again in a share of 4 subsamples of 50 % of the samples, by class:
+    Selection frequencies of the edges in 4 subsamples of 50 % of the samples, by class:
     <BLANKLINE>
     class  mean edges  >= 50 %  >= 75 %  >= 90 %
       ill        1.25        1        1        1
@@ -94,8 +94,8 @@ class EdgeStability(ReprMixin):
         for share in (50, 75, 90):
             table[f">= {share} %"] = [int((frequency >= share / 100.0).sum()) for frequency in upper]
         return [
-            f"Edges found again in a share of {self.n_subsamples} subsamples of {100.0 * self.fraction:g} % of the "
-            "samples, by class:",
+            f"Selection frequencies of the edges in {self.n_subsamples} subsamples of {100.0 * self.fraction:g} % of "
+            "the samples, by class:",
             pd.DataFrame(table),
         ]
 

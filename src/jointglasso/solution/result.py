@@ -266,8 +266,8 @@ class Solution:
             f"Solution of {len(self.variable_names):,} variables in {len(self.class_names)} classes\n"
             f"edges        {edges}\n"
             f"{latent}"
-            f"objective    {self.objective:.8g}, proved to within {certificate.relative_gap:.1e} of itself\n"
-            f"proved       {certificate.edges_present:,} edges present, {certificate.edges_absent:,} absent, "
+            f"objective    {self.objective:.8g}, at most {certificate.gap:.1e} above the minimum\n"
+            f"certified    {certificate.edges_present:,} edges of the optimum, {certificate.edges_absent:,} absent, "
             f"{certificate.edges_undetermined:,} undecided\n"
             f"status       {self.status}"
         )

@@ -98,6 +98,7 @@ def test_a_list_of_tables_has_a_class_for_each(frame):
         ),
         (lambda X: jgl.select(X, critreion="bic"), r"of select \(similar: 'criterion'"),
         (lambda X: jgl.select(X, tolerances=1), "tolerances= is not an argument of select"),
+        (lambda X: jgl.solve(X, "state", lambda1=0.1), "lambda1= is given twice: solve takes S, lambda1 in this order"),
         (lambda X: jgl.solve(np.eye(2)[None], 0.1, 0.1, max_iters=3), "similar: 'max_iter'"),
         (lambda X: jgl.infer(X, asociation="pearson"), "similar: 'association'"),
         (lambda X: jgl.edge_stability(X, lambda1=1, lambda2=1, n_subsample=4), "similar: 'n_subsamples'"),
