@@ -281,7 +281,7 @@ def test_demo_ends_in_a_clear_choice_with_readable_networks(tmp_path, monkeypatc
         result = invoke("demo")
         shown = result.stdout
         assert "Warning" not in result.output and "It lies inside what was tried" in shown
-        for words in ("195 samples", "KIRC", "them in all classes", "Significant differences", "proved "):
+        for words in ("195 samples", "KIRC", "them in all classes", "Significant differences", "certified "):
             assert words in shown
         page = (Path(__file__).parents[2] / "docs" / "first_look.md").read_text("utf-8")
         for line in re.findall(r"^(?:Chosen:|Networks of|Significant differences).*$", page, flags=re.M):
