@@ -136,7 +136,7 @@ def draw_legend(
 
 def _group_legend(figure: Figure, groups: VariableGroups) -> None:
     named = [
-        (colour, name if k else f"{groups.title} {name}")
+        (colour, name if k else f"{groups.title}: {name}")
         for k, (colour, name) in enumerate(zip(canvas.GROUP_COLOURS, groups.names, strict=False))
     ]
     if (groups.of < 0).any() or len(groups.names) > len(canvas.GROUP_COLOURS):

@@ -97,7 +97,7 @@ def test_lines_are_coloured_by_kind_and_dashed_by_sign():
 def test_groups_have_colours_and_a_legend(small):
     groups = {name: "first" if i % 2 else "second" for i, name in enumerate(small.variable_names)}
     figure = jgl.plots.plot_networks(small, groups=groups)
-    assert [text.get_text() for text in figure.legends[1].get_texts()] == ["Group second", "first"]
+    assert [text.get_text() for text in figure.legends[1].get_texts()] == ["Group: second", "first"]
     nodes = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)][-1]
     assert len({tuple(colour) for colour in nodes.get_facecolors()}) == 2
     assert len(jgl.plots.plot_networks(small, groups="none").legends) == 1

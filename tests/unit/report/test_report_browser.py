@@ -699,6 +699,12 @@ def test_a_single_class_needs_no_comparison(open_report):
     assert "doubtful" in page.find("#verdict").get_attribute("class")
 
 
+def test_controls_are_as_wide_as_their_column(page):
+    side = "document.querySelector('.side').getBoundingClientRect().right"
+    wide = f"[...document.querySelectorAll('.side *')].filter(e => e.getBoundingClientRect().right > {side} + 1)"
+    assert page.run(f"return {wide}.map(e => e.id || e.className)") == []
+
+
 def test_narrow_screens_do_not_scroll_sideways(page):
     page.driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": False}
