@@ -112,7 +112,7 @@ def _problems() -> list[Callable[[], object]]:
         _compile_last,
         partial(lambda_grid, source, penalty="chain"),
         *(
-            partial(solve, matrices, 0.2, 0.1, penalty="chain", solver=solver)  # covers all fusion penalties
+            partial(solve, matrices, 0.2, 0.1, penalty="chain", solver=solver)  # covers all fused penalties
             for matrices, solver in ((S, "admm"), (S, "proximal_gradient"), (S, "auto"), (chain, "auto"))
         ),
     ]

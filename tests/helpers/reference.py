@@ -174,13 +174,6 @@ def factor_and_invert(stack: FloatArray) -> tuple[FloatArray, FloatArray, BoolAr
     return np.linalg.inv(safe), np.linalg.slogdet(safe)[1], ok
 
 
-def semidefinite_blocks(blocks: list[FloatArray], relative: float, each: float) -> list[bool]:
-    """Which matrices have no negative eigenvalue after their diagonal is raised by ``relative + each * b``."""
-    diagonals = [np.where(np.diag(block) == 0.0, 1.0, np.diag(block)) for block in blocks]
-    raised = [A + (relative + each * len(A)) * np.diag(d) for A, d in zip(blocks, diagonals, strict=True)]
-    return [bool(np.linalg.eigvalsh(matrix).min() > 0.0) for matrix in raised]
-
-
 def trace_and_squares(R: FloatArray, Theta: FloatArray) -> tuple[float, float]:
     """``tr(R Theta)`` and ``tr(R Theta R Theta)``."""
     return np.trace(R @ Theta), np.trace(R @ Theta @ R @ Theta)
@@ -219,15 +212,6 @@ def diagonal_entry(variance: float, square: float) -> float:
 def take_upper(matrix: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
     """Rows and columns of the symmetric matrix with this upper triangle."""
     return mirror_upper(matrix)[np.ix_(rows, columns)]
-
-
-def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, int]:
-    """First fault of the upper triangle, row by row: 1 not finite, 2 not symmetric; 0 if there is none."""
-    for i, j in zip(*np.triu_indices(len(matrix)), strict=True):
-        if not abs(matrix[i, j] - matrix[j, i]) <= scale[i] * scale[j]:
-            broken = [place for place in ((i, j), (j, i)) if not np.isfinite(matrix[place])]
-            return (1, *broken[0]) if broken else (2, i, j)
-    return 0, 0, 0
 
 
 def mirror_upper(matrix: FloatArray) -> FloatArray:
@@ -321,11 +305,6 @@ def cut_batches(adjacency: BoolArray, max_size: int) -> list[int]:
         if j - bounds[-1] >= max_size or adjacency[j, bounds[-1] : j].any():
             bounds.append(j)
     return [*bounds, len(adjacency)]
-
-
-def reorder_rows(block: FloatArray, rows: IntArray, order: IntArray) -> FloatArray:
-    """Rows of a block with their columns in another order."""
-    return block[np.ix_(rows, order)]
 
 
 def is_dual_feasible(

@@ -26,6 +26,13 @@ from jointglasso.errors import InputError, InputTypeError
 #: pair of variables is checked by the screening pass and every block before it is solved.
 FULL_CHECK_SIZE = 512
 
+#: Tolerance of the test for semidefiniteness relative to a variance, and its increase per variable: the rounding errors
+#: of covariances computed in single precision.
+FORGIVEN, FORGIVEN_EACH = 1e-8, 1e-7
+
+#: Side of the tiles in which a matrix is compared with its transpose.
+TILE = 256
+
 #: Entries that `CovarianceSource.content` samples.
 _SAMPLED = 100_000
 
@@ -223,22 +230,38 @@ def _check_covariances(
     return list(aligned.values()), tuple(aligned), names, sizes, absent
 
 
+def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int] | None:
+    """First entry that is not finite, or differs from its mirror image by more than ``scale[i] * scale[j]``."""
+    for row in range(0, len(matrix), TILE):
+        rows = slice(row, row + TILE)
+        for column in range(row, len(matrix), TILE):  # tiles of both triangles stay in cache
+            columns = slice(column, column + TILE)
+            # A NaN fails every comparison, so that the negation of one test detects both faults.
+            with np.errstate(all="ignore"):
+                error = np.abs(matrix[rows, columns] - matrix[columns, rows].T)
+                wrong = ~(error <= np.outer(scale[rows], scale[columns]))
+            if wrong.any():
+                i, j = np.argwhere(np.triu(wrong) if row == column else wrong)[0].tolist()
+                i, j = row + i, column + j
+                return (i, j) if np.isfinite(matrix[j, i]) or not np.isfinite(matrix[i, j]) else (j, i)
+    return None
+
+
 def _check_covariance(named: tuple[str, FloatArray], variable_names: Sequence[str]) -> None:
     """Refuse a matrix that is not finite, symmetric and (up to `FULL_CHECK_SIZE`) positive semidefinite."""
-    from jointglasso.kernels.scan import first_asymmetry
-
     class_name, S = named
     with np.errstate(invalid="ignore"):
         scale = 1e-4 * np.sqrt(np.abs(np.diagonal(S)))
-    code, i, j = first_asymmetry(S, np.where(np.isfinite(scale), scale, 0.0))
-    if code == 1:
+    fault = first_asymmetry(S, np.where(np.isfinite(scale), scale, 0.0))
+    i, j = (0, 0) if fault is None else fault
+    if fault is not None and not np.isfinite(S[i, j]):
         raise InputError(
             f"The covariance matrix of class {class_name!r} holds {S[i, j]} at variables {variable_names[i]!r}, "
             f"{variable_names[j]!r}: remove or fill the missing values before computing it.",
             class_name=class_name,
             variable=variable_names[i],
         )
-    if code == 2:
+    if fault is not None:
         raise InputError(
             f"The covariance matrix of class {class_name!r} is not symmetric at variables {variable_names[i]!r}, "
             f"{variable_names[j]!r} ({S[i, j]:.6g} and {S[j, i]:.6g}): use (S + S.T) / 2 if only rounding is to blame.",
@@ -272,23 +295,33 @@ def semidefinite(flat: FloatArray, offset: IntArray, size: IntArray) -> BoolArra
 
     Scale invariant: variances are raised by a small fraction of themselves, as a tolerance for rounding.
     """
-    from jointglasso.kernels.small_blocks import SMALL, semidefinite_blocks
+    from jointglasso.kernels.small_blocks import SMALL, factor_and_invert
 
     n_small = int(np.searchsorted(size, SMALL, side="right"))
+    b = size[:n_small]
+    raised, width = flat[: int((b * b).sum())].copy(), np.repeat(b, b)
+    slot = np.arange(len(width)) - np.repeat(np.cumsum(b) - b, b)
+    diagonal = np.repeat(offset[:n_small], b) + slot * (width + 1)
+    raised[diagonal] = _raised(raised[diagonal], width)
+    small = np.ones(n_small, dtype=bool)
+    factor_and_invert(raised, offset, size, small.copy(), np.empty_like(raised), np.empty(n_small), small)
     large_matrices = [
         flat[first : first + b * b].reshape(b, b) for first, b in zip(offset[n_small:], size[n_small:], strict=False)
     ]
-    small = semidefinite_blocks(flat, offset, size, n_small)
     large = map_on_cores(is_semidefinite, large_matrices, work=sum(matrix.size for matrix in large_matrices))
     return np.concatenate([small, np.array(large, dtype=bool)])
 
 
+def _raised(variance: FloatArray, size: Any) -> FloatArray:
+    """Diagonal of a block of a given size, raised by the tolerance of the test for semidefiniteness."""
+    raised: FloatArray = variance + (FORGIVEN + FORGIVEN_EACH * size) * np.where(variance == 0.0, 1.0, variance)
+    return raised
+
+
 def is_semidefinite(matrix: FloatArray) -> bool:
     """Whether a symmetric matrix has no eigenvalue below zero beyond rounding: Cholesky, in single precision first."""
-    from jointglasso.kernels.small_blocks import FORGIVEN, FORGIVEN_EACH
-
-    variance, b = np.diagonal(matrix), len(matrix)
-    raised_variance = variance + (FORGIVEN + FORGIVEN_EACH * b) * np.where(variance == 0.0, 1.0, variance)
+    b = len(matrix)
+    raised_variance = _raised(np.diagonal(matrix), b)
     for kind in (np.float32, np.float64):
         with np.errstate(over="ignore", under="ignore"):
             raised: Any = matrix.astype(kind, order="C")

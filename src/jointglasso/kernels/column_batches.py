@@ -20,7 +20,7 @@ from jointglasso.kernels.dense import copy
 from jointglasso.kernels.jit import njit, njit_internal, njit_no_refcount
 from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_subgradient
 from jointglasso.kernels.pair_types import PairClasses, PermutedBlocks, SparseColumns
-from jointglasso.kernels.team import Team, all_done, await_job, done, end, post, take
+from jointglasso.kernels.team import DONE, ENDED, NEXT, Team, add, post, take, wait_until
 
 #: Bound on the off-diagonal row sums of the Schur complement, scaled to a diagonal of 1: diagonal dominance.
 _MAX_ROW_SUM = 0.9
@@ -271,7 +271,7 @@ def sweep_columns(
     """
     blocks, new = sweep.blocks, sweep.state.columns
     if not is_leader:
-        while await_job(team):
+        while wait_until(team, NEXT, True):
             _run_tasks(penalty, column_order, column, sweep, team)
         return new
     capacity = 2 * new.other.shape[0] + 16 * blocks.block_of.shape[1]
@@ -285,10 +285,10 @@ def sweep_columns(
         for step in (_UPDATE, _MIRROR, _COUPLE):
             post(team, step, batch.begin, batch.end, _N_MIRROR_TASKS if step == _MIRROR else m)
             _run_tasks(penalty, column_order, column, sweep, team)
-            if not all_done(team):
+            if not wait_until(team, DONE, False):
                 return new
         new = _finish_batch(batch, sweep, new)
-    end(team)
+    add(team.counters, ENDED, 1)
     return new
 
 
@@ -308,13 +308,4 @@ def _run_tasks(penalty: Penalty, column_order: IntArray, column: Column, sweep: 
             _mirror_rows(first, last, sweep.blocks, batch, sweep.state.W)
         else:
             _couple_batch_column(penalty, batch.end - batch.begin - 1 - task, batch, column, sweep)
-        done(team)
-
-
-@njit
-def reorder_rows(block: FloatArray, rows: IntArray, order: IntArray, out: FloatArray) -> None:
-    """``out = block[rows][:, order]``."""
-    for i in range(rows.shape[0]):
-        row = block[rows[i]]
-        for j in range(order.shape[0]):
-            out[i, j] = row[order[j]]
+        add(team.counters, DONE, 1)

@@ -41,6 +41,7 @@ from jointglasso.kernels.column_parts import (
     read_weights,
     update_diagonal,
 )
+from jointglasso.kernels.dense import add_four_rows
 from jointglasso.kernels.jit import njit_no_refcount
 from jointglasso.kernels.pair import Penalty, pair_is_dual_feasible, pair_threshold, pair_weakly_coupled
 from jointglasso.kernels.pair_types import DualState, PairClasses, PermutedBlocks
@@ -229,27 +230,16 @@ def _multiply(n: int, column: Column, sweep: Sweep) -> None:
             factor[a] = 0.0
             start[a] = blocks.offset[block]
         for a in range(0, m, 4):
-            rows = W[start[a] :], W[start[a + 1] :], W[start[a + 2] :], W[start[a + 3] :]
-            _add_rows(factor[a : a + 4], rows, y[:size])
-
-
-@njit_no_refcount(fastmath={"contract"})
-def _add_rows(factor: FloatArray, rows: tuple[FloatArray, ...], y: FloatArray) -> None:
-    """Add four rows, times their factors, to y.
-
-    Four at a time, as slices: this form vectorises and is ten times as fast. The sum of four is computed in the
-    precision of W, in single precision with twice as many elements per instruction.
-    """
-    row0, row1, row2, row3 = rows
-    factor0, factor1, factor2, factor3 = factor[0], factor[1], factor[2], factor[3]
-    for i in range(y.shape[0]):
-        y[i] += factor0 * row0[i] + factor1 * row1[i] + factor2 * row2[i] + factor3 * row3[i]
+            add_four_rows(factor[a : a + 4], start[a : a + 4], size, W, y)
 
 
 @njit_no_refcount
 def _store_column(penalty: Penalty, c: int, n: int, batch: Batch, column: Column, sweep: Sweep) -> None:
-    """Compute tau of column c, store its non-zero pairs, and write its row of W; ``n_pairs = -1`` if tau fails."""
-    updates, diagonal, t = sweep.updates, column.diagonal, column.t
+    """Compute tau of column c, store its non-zero pairs, write its row ``-W_11 t / tau`` of W outside the batch.
+
+    ``n_pairs = -1`` if tau fails.
+    """
+    blocks, state, updates, diagonal, t = sweep.blocks, sweep.state, sweep.updates, column.diagonal, column.t
     n_classes = diagonal.shape[1]
     for i in range(batch.begin, batch.end):
         column.is_active[i] = False
@@ -271,16 +261,9 @@ def _store_column(penalty: Penalty, c: int, n: int, batch: Batch, column: Column
             updates.other[c, m] = column.variable[a]
             m += 1
     updates.n_pairs[c] = m
-    _write_row(c, batch, column, sweep)
-
-
-@njit_no_refcount
-def _write_row(c: int, batch: Batch, column: Column, sweep: Sweep) -> None:
-    """Write ``w_12 = -W_11 t / tau`` into the row of W outside the batch, and sum up the changes."""
-    blocks, state, updates, diagonal = sweep.blocks, sweep.state, sweep.updates, column.diagonal
     for e in range(3):
         updates.sums[c, e] = 0.0
-    for k in range(diagonal.shape[1]):
+    for k in range(n_classes):
         block = column.place[BLOCK, k]
         if block >= 0:
             row_tau = state.tau[blocks.member_start[block] : blocks.member_start[block + 1]]

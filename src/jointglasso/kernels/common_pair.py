@@ -11,7 +11,10 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.jit import njit_no_refcount
+from jointglasso.kernels.maximum_pair import hvp
 from jointglasso.kernels.pair_types import CommonPair, PairClasses, PenaltyWorkspace
+
+__all__ = ["hvp"]  # the penalty is linear on a face
 
 #: Positive homogeneity: ``phi(c t) = c phi(t)`` for c > 0.
 HOMOGENEOUS = True
@@ -251,11 +254,6 @@ def clusters(penalty: CommonPair, theta: FloatArray, pair: PairClasses, out: Int
             out[k] = count
             count += 1
     return count
-
-
-@njit_no_refcount
-def hvp(penalty: CommonPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
-    """Add the Hessian-vector product on the face: zero, since the penalty is linear there."""
 
 
 @njit_no_refcount

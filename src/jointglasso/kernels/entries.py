@@ -10,7 +10,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.group_pair import times
-from jointglasso.kernels.jit import njit, njit_no_refcount
+from jointglasso.kernels.jit import njit, njit_internal, njit_no_refcount
 from jointglasso.kernels.pair import (
     Penalty,
     pair_clusters,
@@ -46,6 +46,19 @@ def _load_classes(penalty: Penalty, entries: Entries, pair: int, cls: IntArray, 
             cls[k] = entries.cls[first + k]
         l1[k] = _l1_weight(penalty, entries, pair, first + k)
     return 1.0 if entries.factor.shape[0] == 0 else entries.factor[pair]
+
+
+@njit_internal
+def _load(
+    penalty: Penalty, values: FloatArray, entries: Entries, pair: int, t: FloatArray, cls: IntArray, l1: FloatArray
+) -> tuple[int, PairClasses]:
+    """Copy the values of a pair to `t`; the position of the first one and the classes."""
+    first = entries.start[pair]
+    n = entries.start[pair + 1] - first
+    for k in range(n):
+        t[k] = values[first + k]
+    v = _load_classes(penalty, entries, pair, cls, l1)
+    return first, PairClasses(cls, n, v, l1)
 
 
 @njit
@@ -134,29 +147,19 @@ def is_dual_feasible(
     penalty: Penalty, values: FloatArray, entries: Entries, work: PenaltyWorkspace, out: BoolArray
 ) -> None:
     """Write (P,) whether the entries of each pair are in its dual ball."""
-    K = entries.n_classes
-    u, cls, l1 = np.empty(K), np.empty(K, np.int64), np.empty(K)
+    u, cls, l1 = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64), np.empty(entries.n_classes)
     for pair in range(entries.start.shape[0] - 1):
-        first = entries.start[pair]
-        n = entries.start[pair + 1] - first
-        for k in range(n):
-            u[k] = values[first + k]
-        v = _load_classes(penalty, entries, pair, cls, l1)
-        out[pair] = pair_is_dual_feasible(penalty, u, PairClasses(cls, n, v, l1), work)
+        _, classes = _load(penalty, values, entries, pair, u, cls, l1)
+        out[pair] = pair_is_dual_feasible(penalty, u, classes, work)
 
 
 @njit
 def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray) -> None:
     """Write the gauge (P,) of the dual ball of each pair: the smallest g with its values in g times the ball."""
-    K = entries.n_classes
-    u, cls, l1 = np.empty(K), np.empty(K, np.int64), np.empty(K)
+    u, cls, l1 = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64), np.empty(entries.n_classes)
     for pair in range(entries.start.shape[0] - 1):
-        first = entries.start[pair]
-        n = entries.start[pair + 1] - first
-        for k in range(n):
-            u[k] = values[first + k]
-        v = _load_classes(penalty, entries, pair, cls, l1)
-        out[pair] = pair_gauge(penalty, u, PairClasses(cls, n, v, l1), work)
+        _, classes = _load(penalty, values, entries, pair, u, cls, l1)
+        out[pair] = pair_gauge(penalty, u, classes, work)
 
 
 @njit
@@ -166,15 +169,10 @@ def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArr
     t, g, cls, number, l1 = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64), np.empty(K)
     count = 0
     for pair in range(entries.start.shape[0] - 1):
-        first = entries.start[pair]
-        n = entries.start[pair + 1] - first
-        for k in range(n):
-            t[k] = theta[first + k]
-        v = _load_classes(penalty, entries, pair, cls, l1)
-        pair_classes = PairClasses(cls, n, v, l1)
-        pair_gradient(penalty, t, pair_classes, g)
-        n_clusters = pair_clusters(penalty, t, pair_classes, number)
-        for k in range(n):
+        first, classes = _load(penalty, theta, entries, pair, t, cls, l1)
+        pair_gradient(penalty, t, classes, g)
+        n_clusters = pair_clusters(penalty, t, classes, number)
+        for k in range(classes.n):
             variable[first + k] = number[k] + count if number[k] >= 0 else -1
             gradient[first + k] = g[k]
         count += n_clusters
@@ -186,15 +184,12 @@ def hvp(penalty: Penalty, theta: FloatArray, step: FloatArray, entries: Entries,
     K = entries.n_classes
     t, s, product, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
-        first = entries.start[pair]
-        n = entries.start[pair + 1] - first
-        for k in range(n):
-            t[k] = theta[first + k]
+        first, classes = _load(penalty, theta, entries, pair, t, cls, l1)
+        for k in range(classes.n):
             s[k] = step[first + k] if t[k] != 0.0 else 0.0
             product[k] = 0.0
-        v = _load_classes(penalty, entries, pair, cls, l1)
-        pair_hvp(penalty, t, PairClasses(cls, n, v, l1), s, product)
-        for k in range(n):
+        pair_hvp(penalty, t, classes, s, product)
+        for k in range(classes.n):
             out[first + k] = product[k] if t[k] != 0.0 else 0.0
 
 
@@ -204,18 +199,13 @@ def hessian_diagonal(penalty: Penalty, theta: FloatArray, entries: Entries, out:
     K = entries.n_classes
     t, unit, product, cls, l1 = np.empty(K), np.zeros(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
-        first = entries.start[pair]
-        n = entries.start[pair + 1] - first
-        for k in range(n):
-            t[k] = theta[first + k]
-        v = _load_classes(penalty, entries, pair, cls, l1)
-        pair_classes = PairClasses(cls, n, v, l1)
-        for k in range(n):
+        first, classes = _load(penalty, theta, entries, pair, t, cls, l1)
+        for k in range(classes.n):
             out[first + k] = 0.0
             if t[k] != 0.0:
                 product[:] = 0.0
                 unit[k] = 1.0
-                pair_hvp(penalty, t, pair_classes, unit, product)
+                pair_hvp(penalty, t, classes, unit, product)
                 unit[k] = 0.0
                 out[first + k] = product[k]
 
@@ -226,12 +216,9 @@ def retract(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArr
     K = entries.n_classes
     t, new, cls, l1 = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
-        first = entries.start[pair]
-        n = entries.start[pair + 1] - first
-        for k in range(n):
-            t[k] = theta[first + k]
+        first, classes = _load(penalty, theta, entries, pair, t, cls, l1)
+        for k in range(classes.n):
             new[k] = out[first + k]
-        v = _load_classes(penalty, entries, pair, cls, l1)
-        pair_retract(penalty, t, PairClasses(cls, n, v, l1), new)
-        for k in range(n):
+        pair_retract(penalty, t, classes, new)
+        for k in range(classes.n):
             out[first + k] = new[k]

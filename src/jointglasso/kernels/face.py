@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.jit import njit, njit_internal
+from jointglasso.kernels.dense import add_four_rows
+from jointglasso.kernels.jit import njit
 
 #: Rows and columns of ``D W`` that are computed and transposed together.
 _ROWS, _COLUMNS = 32, 256
@@ -67,7 +68,7 @@ def multiply_rows(
                         others[i] = base + left
                         factors[i] = 0.0
                     for i in range(0, n, 4):
-                        _add_four_rows(factors[i : i + 4], others[i : i + 4], n_columns, W, tile[m])
+                        add_four_rows(factors[i : i + 4], others[i : i + 4], n_columns, W, tile[m])
                 corner = base + left * width + slot + row - begin
                 for j in range(n_columns):
                     for m in range(n_rows):
@@ -94,13 +95,3 @@ def sample_rows(
             if column >= slot and wanted[entry]:
                 other = base + column * width
                 out[entry] = np.dot(W_row, product[other : other + width])
-
-
-@njit_internal
-def _add_four_rows(factors: FloatArray, others: IntArray, n: int, W: FloatArray, out: FloatArray) -> None:
-    """Add a combination of four rows of W, of length n from the positions `others` on: a quarter of the stores."""
-    f0, f1, f2, f3 = factors[0], factors[1], factors[2], factors[3]
-    r0, r1 = W[others[0] : others[0] + n], W[others[1] : others[1] + n]
-    r2, r3 = W[others[2] : others[2] + n], W[others[3] : others[3] + n]
-    for i in range(n):
-        out[i] += f0 * r0[i] + f1 * r1[i] + f2 * r2[i] + f3 * r3[i]

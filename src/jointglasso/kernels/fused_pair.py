@@ -2,8 +2,7 @@
 
 A pair is described by the n classes that contain it, ``cls[:n]``, in ascending order. In the other classes it is
 screened out: t_l = 0 there, and the edge v g_kl adds to the l1 weight of class k.
-The workspace has `workspace_size(K)` rows of real numbers. The Laplacian penalty has the same type and shares the
-compiled kernels: the functions below pass its pairs on to `laplacian_pair`.
+The workspace has `workspace_size(K)` rows of real numbers.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels import laplacian_pair
 from jointglasso.kernels.fused_face import face_is_optimal, zero_is_optimal
 from jointglasso.kernels.group_pair import soft
 from jointglasso.kernels.jit import njit_no_refcount
 from jointglasso.kernels.laplacian_pair import threshold
-from jointglasso.kernels.pair_types import LAPLACIAN, FusedPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.maximum_pair import hvp
+from jointglasso.kernels.pair_types import FusedPair, PairClasses, PenaltyWorkspace
 from jointglasso.kernels.submodular import (
     ALL,
     CHOSEN,
@@ -35,7 +34,7 @@ from jointglasso.kernels.submodular import (
     split_at_cut,
 )
 
-__all__ = ["threshold"]
+__all__ = ["hvp", "threshold"]
 
 #: Gains below this fraction of the input are rounding errors: they neither make a value non-zero nor split a cluster.
 SLACK = 1e-14
@@ -122,9 +121,6 @@ def update(
 
     `out` holds a warm start, whose face is tried first.
     """
-    if penalty.shape == LAPLACIAN:
-        laplacian_pair.update(penalty, a, b, pair, out, work)
-        return
     cls, n, v = pair.cls, pair.n, pair.v
     below_threshold = True
     scale = 0.0
@@ -177,8 +173,6 @@ def _update_two_classes(
 @njit_no_refcount
 def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
     """``phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
-    if penalty.shape == LAPLACIAN:
-        return laplacian_pair.value(penalty, theta, pair)
     cls, n = pair.cls, pair.n
     total = 0.0
     absolute = 0.0
@@ -197,8 +191,6 @@ def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work:
 
     That is ``|u(Q)| <= l1(Q) + cut(Q)`` for all sets Q of classes.
     """
-    if penalty.shape == LAPLACIAN:
-        return laplacian_pair.is_dual_feasible(penalty, u, pair, work)
     below_threshold = True
     scale = 0.0
     for i in range(pair.n):
@@ -213,8 +205,6 @@ def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work:
 @njit_no_refcount
 def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
     """Gauge of the dual ball: the largest ``|u(Q)| / (l1(Q) + cut(Q))``, by Dinkelbach's method over violated sets."""
-    if penalty.shape == LAPLACIAN:
-        return laplacian_pair.gauge(penalty, u, pair, work)
     n, shape = pair.n, penalty.shape
     load_weights(penalty, pair, work)
     load_graph(penalty, pair, work)
@@ -269,9 +259,6 @@ def subgradient(
     Between different values the subgradient is fixed. The residual is projected cluster by cluster: by Moreau's
     decomposition, target minus projection is a minimiser with the penalty restricted to the cluster.
     """
-    if penalty.shape == LAPLACIAN:
-        laplacian_pair.subgradient(penalty, theta, target, a, pair, out, work)
-        return
     n = pair.n
     nonzero = False
     for i in range(n):
@@ -313,9 +300,6 @@ def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Floa
 
     It is the part that all subgradients at `theta` share: the signs of values and of differences.
     """
-    if penalty.shape == LAPLACIAN:
-        laplacian_pair.gradient(penalty, theta, pair, out)
-        return
     cls, n, v = pair.cls, pair.n, pair.v
     for i in range(n):
         out[i] = 0.0
@@ -329,8 +313,6 @@ def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Floa
 @njit_no_refcount
 def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
     """Write the cluster of each class, -1 at zeros; returns their number. A cluster is connected, of equal values."""
-    if penalty.shape == LAPLACIAN:
-        return laplacian_pair.clusters(penalty, theta, pair, out)
     cls, n = pair.cls, pair.n
     count = 0
     for i in range(n):
@@ -354,18 +336,8 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntA
 
 
 @njit_no_refcount
-def hvp(penalty: FusedPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
-    """Hessian-vector product on the face: adds nothing, since the penalty is linear there."""
-    if penalty.shape == LAPLACIAN:
-        laplacian_pair.hvp(penalty, theta, pair, step, out)
-
-
-@njit_no_refcount
 def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Set values of `out` (n,) that changed sign to zero, and neighbours whose order changed to their mean."""
-    if penalty.shape == LAPLACIAN:
-        laplacian_pair.retract(penalty, theta, pair, out)
-        return
     cls, n, v = pair.cls, pair.n, pair.v
     for i in range(n):
         if theta[i] * out[i] < 0.0 and pair.l1[i] + v * cut_edges(penalty, cls, n, i) > 0.0:

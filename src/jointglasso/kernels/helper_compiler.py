@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
-from numba._dynfunc import make_function
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
@@ -40,6 +38,8 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]
 
 
 def _uncallable(library: Any, fndesc: Any, env: Any) -> Any:
-    """Function object that numba requires of each compiled function; calling it from Python is an error."""
-    refusal = ctypes.cast(ctypes.pythonapi.PyObject_Call, ctypes.c_void_p).value
-    return make_function(fndesc.lookup_module(), fndesc.qualname, "", refusal, env, (library,))
+    """Function object that numba requires of each compiled function, a different one for each.
+
+    numba would call it with positional and keyword arguments, which `str.format` takes: it fails with this message.
+    """
+    return f"{{{fndesc.qualname} is called by kernels only}}".format

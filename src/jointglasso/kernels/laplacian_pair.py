@@ -1,7 +1,6 @@
 """Laplacian penalty of one pair: ``phi(t) = sum_k l1_k |t_k| + v sum_{k<l} g_kl (t_k - t_l)^2``.
 
-Arguments as in `fused_pair`, with the same penalty type and the shape LAPLACIAN. A class l in which the pair is
-screened out adds the ridge term ``g_kl t_k^2``.
+Arguments as in `fused_pair`. A class l in which the pair is screened out adds the ridge term ``g_kl t_k^2``.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.kernels.group_pair import clusters, soft
 from jointglasso.kernels.jit import njit_no_refcount
-from jointglasso.kernels.pair_types import FusedPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import LaplacianPair, PairClasses, PenaltyWorkspace
 
 __all__ = ["clusters"]  # no clusters of equal values, as with the group penalty
 
@@ -34,7 +33,7 @@ def workspace_size(n_classes: int) -> int:
 
 
 @njit_no_refcount
-def _degree(penalty: FusedPair, k: int) -> float:
+def _degree(penalty: LaplacianPair, k: int) -> float:
     """Degree ``sum_l g_kl`` of class k in the class graph, over all K classes."""
     total = 0.0
     for j in range(penalty.class_graph.shape[0]):
@@ -43,7 +42,7 @@ def _degree(penalty: FusedPair, k: int) -> float:
 
 
 @njit_no_refcount
-def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
+def value(penalty: LaplacianPair, theta: FloatArray, pair: PairClasses) -> float:
     """``phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
     cls, n = pair.cls, pair.n
     total = 0.0
@@ -63,7 +62,7 @@ def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
 
 @njit_no_refcount
 def update(
-    penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
+    penalty: LaplacianPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
 ) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + phi(x)``, a > 0; `out` holds a warm start.
 
@@ -89,7 +88,7 @@ def update(
 
 
 @njit_no_refcount
-def _neighbour_term(penalty: FusedPair, x: FloatArray, pair: PairClasses, i: int) -> float:
+def _neighbour_term(penalty: LaplacianPair, x: FloatArray, pair: PairClasses, i: int) -> float:
     """``2 v sum_l g_kl x_l`` over the classes that contain the pair, k the class at position `i`."""
     cls, n, v = pair.cls, pair.n, pair.v
     total = 0.0
@@ -100,7 +99,7 @@ def _neighbour_term(penalty: FusedPair, x: FloatArray, pair: PairClasses, i: int
 
 @njit_no_refcount
 def _solve_on_support(
-    penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, x: FloatArray, work: PenaltyWorkspace
+    penalty: LaplacianPair, a: FloatArray, b: FloatArray, pair: PairClasses, x: FloatArray, work: PenaltyWorkspace
 ) -> bool:
     """Solve the linear equations on the support and signs of `x`; accept the solution if the KKT conditions hold."""
     cls, n, v, real, integer = pair.cls, pair.n, pair.v, work.real, work.integer
@@ -164,14 +163,14 @@ def _solve_laplacian(real: FloatArray, size: int) -> None:
 
 
 @njit_no_refcount
-def threshold(penalty: FusedPair, k: int) -> float:
+def threshold(penalty: LaplacianPair, k: int) -> float:
     """l1_k: a pair with ``|u_k| <= l1_k * weight of the entry`` in every class is dual feasible."""
     limit: float = penalty.l1[k]
     return limit
 
 
 @njit_no_refcount
-def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
+def is_dual_feasible(penalty: LaplacianPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
     """Whether `u` (n,) is in the subdifferential of phi at zero: ``|u_k| <= l1_k``."""
     below_threshold = True
     for i in range(pair.n):
@@ -180,7 +179,7 @@ def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work:
 
 
 @njit_no_refcount
-def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
+def gauge(penalty: LaplacianPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
     """Gauge of the dual ball: the largest ``|u_k| / l1_k``."""
     ratio = 0.0
     for i in range(pair.n):
@@ -191,7 +190,7 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWor
 
 @njit_no_refcount
 def subgradient(
-    penalty: FusedPair,
+    penalty: LaplacianPair,
     theta: FloatArray,
     target: FloatArray,
     a: FloatArray,
@@ -208,7 +207,7 @@ def subgradient(
 
 
 @njit_no_refcount
-def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+def gradient(penalty: LaplacianPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the gradient (n,) of phi on the face of `theta`: smooth part and signs of the l1 part."""
     cls, n, v = pair.cls, pair.n, pair.v
     for i in range(n):
@@ -218,7 +217,7 @@ def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Floa
 
 
 @njit_no_refcount
-def hvp(penalty: FusedPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
+def hvp(penalty: LaplacianPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
     """Add the Hessian-vector product of the smooth part with `step`."""
     cls, n, v = pair.cls, pair.n, pair.v
     for i in range(n):
@@ -226,7 +225,7 @@ def hvp(penalty: FusedPair, theta: FloatArray, pair: PairClasses, step: FloatArr
 
 
 @njit_no_refcount
-def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+def retract(penalty: LaplacianPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Set the values of `out` (n,) to zero that have the opposite sign of `theta`."""
     for k in range(pair.n):
         if theta[k] * out[k] < 0.0 and pair.l1[k] > 0.0:

@@ -6,6 +6,8 @@ the functions.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
@@ -218,7 +220,7 @@ def clusters(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, out: In
 
 
 @njit_no_refcount
-def hvp(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
+def hvp(penalty: Any, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
     """Add the Hessian-vector product on the face: zero, since the penalty is linear there."""
 
 

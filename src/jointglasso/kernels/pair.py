@@ -1,10 +1,8 @@
 """Functions of one pair in compiled code, dispatched on the type of the penalty when a kernel is compiled.
 
 A kernel with a `GroupPair` or a `FusedPair` argument calls ``pair_update(penalty, ...)``, which is the function
-`update` of the corresponding module. Each type has separately compiled kernels, so that the group penalty does not pay
-for the others; the fused and the Laplacian penalty share theirs, because of the compile time, and `fused_pair`
-distinguishes them at run time. `group_pair` documents the functions; all modules define the same names with the same
-arguments.
+`update` of the corresponding module. Each type has separately compiled kernels, so that a solve compiles the functions
+of its penalty only. `group_pair` documents the functions; all modules define the same names with the same arguments.
 
 The Python bodies below only document the signatures: compiled code uses the overloads that follow.
 """
@@ -21,10 +19,10 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels import common_pair, fused_pair, group_pair, laplacian_pair, maximum_pair
 from jointglasso.kernels.jit import HELPER
 from jointglasso.kernels.pair_types import (
-    LAPLACIAN,
     CommonPair,
     FusedPair,
     GroupPair,
+    LaplacianPair,
     MaximumPair,
     PairClasses,
     PenaltyWorkspace,
@@ -36,6 +34,7 @@ _MODULES: dict[type, ModuleType] = {
     MaximumPair: maximum_pair,
     CommonPair: common_pair,
     FusedPair: fused_pair,
+    LaplacianPair: laplacian_pair,
 }
 
 #: Largest lambda2 / lambda1 of the group penalty at which the classes count as weakly coupled. At a ratio of 5, columns
@@ -51,7 +50,7 @@ Penalty = Any
 
 def module_of(penalty: Penalty) -> ModuleType:
     """Module with the functions of one pair for a penalty."""
-    return laplacian_pair if isinstance(penalty, FusedPair) and penalty.shape == LAPLACIAN else _MODULES[type(penalty)]
+    return _MODULES[type(penalty)]
 
 
 def pair_homogeneous(penalty: Penalty) -> bool:
@@ -130,8 +129,6 @@ def pair_retract(penalty: Penalty, theta: FloatArray, pair: PairClasses, out: Fl
 
 @overload(pair_homogeneous, strict=False, jit_options=OPTIONS)
 def _homogeneous(penalty: Any) -> Any:
-    if penalty.instance_class is FusedPair:
-        return lambda penalty: penalty.shape != LAPLACIAN
     homogeneous = _MODULES[penalty.instance_class].HOMOGENEOUS
     return lambda penalty: homogeneous
 

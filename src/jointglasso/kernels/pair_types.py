@@ -8,9 +8,8 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 
-#: Shapes of the class graph: any graph; complete with edge weights ``mass_k mass_l``; a forest; or any graph with
-#: squared differences, which is the Laplacian penalty.
-GENERAL, COMPLETE, FOREST, LAPLACIAN = range(4)
+#: Shapes of the class graph: any graph; complete with edge weights ``mass_k mass_l``; a forest.
+GENERAL, COMPLETE, FOREST = range(3)
 
 #: Rows of the integer workspace of one pair, for every penalty.
 N_INTEGER_ROWS = 7
@@ -39,23 +38,29 @@ class CommonPair(NamedTuple):
 
 
 class FusedPair(NamedTuple):
-    """Fused penalty ``sum_k l1_k |t_k| + sum_{k<l} g_kl |t_k - t_l|`` of a pair, or Laplacian: squared differences.
-
-    Both have one type and differ in `shape` at run time, so that kernels with a long compile time are compiled once.
-    """
+    """Fused penalty ``sum_k l1_k |t_k| + sum_{k<l} g_kl |t_k - t_l|`` of a pair."""
 
     l1: FloatArray
     """(K,): weights of |t_k|."""
     class_graph: FloatArray
     """(K, K): edge weights g_kl of the class graph, symmetric, zero without an edge."""
     shape: int
-    """GENERAL, COMPLETE, FOREST or LAPLACIAN."""
+    """GENERAL, COMPLETE or FOREST; all have one type, so that kernels with a long compile time are compiled once."""
     mass: FloatArray
     """(K,): COMPLETE: ``g_kl = mass[k] * mass[l]``."""
     parent: IntArray
     """(K,): FOREST: parent of each class, -1 at a root."""
     order: IntArray
     """(K,): FOREST: classes in topological order, parents first."""
+
+
+class LaplacianPair(NamedTuple):
+    """Laplacian penalty ``sum_k l1_k |t_k| + sum_{k<l} g_kl (t_k - t_l)^2`` of a pair."""
+
+    l1: FloatArray
+    """(K,): weights of |t_k|."""
+    class_graph: FloatArray
+    """(K, K): edge weights g_kl of the class graph, symmetric, zero without an edge."""
 
 
 class PairClasses(NamedTuple):

@@ -1,17 +1,14 @@
-"""One pass over the entries of a covariance matrix: pairs above a threshold, and input checks."""
+"""One pass over the entries of a covariance matrix: pairs above a threshold."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.jit import njit, njit_internal
+from jointglasso.kernels.jit import njit
 
 #: Entries are counted in runs of this length, a loop that vectorises; only runs with a hit are searched entry by entry.
 _RUN = 128
-
-#: Side of the tiles in which a matrix is compared with its transpose: rows long enough for the hardware prefetcher.
-_SIDE = 128
 
 
 @njit
@@ -102,48 +99,3 @@ def take_upper(matrix: FloatArray, rows: IntArray, columns: IntArray, out: Float
         row = matrix[rows[a]]
         for b in range(columns.shape[0]):
             out[a, b] = row[columns[b]] if rows[a] <= columns[b] else matrix[columns[b], rows[a]]
-
-
-@njit
-def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int, int]:
-    """First fault of a square matrix as (code, row, column): 1 not finite, 2 not symmetric, 0 none.
-
-    Entries i, j may differ by ``scale[i] * scale[j]``. Tiles are transposed before they are compared with their mirror
-    images, so that both are read along rows and the comparison vectorises.
-    """
-    p = matrix.shape[0]
-    transposed = np.empty((_SIDE, _SIDE + 8))  # padded against cache set conflicts
-    for first_row in range(0, p, _SIDE):
-        height = min(_SIDE, p - first_row)
-        for first_column in range(first_row, p, _SIDE):
-            width = min(_SIDE, p - first_column)
-            for j in range(width):
-                values = matrix[first_column + j, first_row : first_row + height]
-                for i in range(height):
-                    transposed[i, j] = values[i]
-            count = 0
-            for i in range(height):
-                values, mirrored = matrix[first_row + i, first_column : first_column + width], transposed[i, :width]
-                allowed = scale[first_column : first_column + width]
-                for j in range(width):
-                    # A NaN fails every comparison, so that the negation of one test detects both faults.
-                    count += not abs(values[j] - mirrored[j]) <= scale[first_row + i] * allowed[j]
-            if count > 0:
-                return _first_fault(matrix, scale, first_row, first_column)
-    return 0, 0, 0
-
-
-@njit_internal
-def _first_fault(matrix: FloatArray, scale: FloatArray, first_row: int, first_column: int) -> tuple[int, int, int]:
-    """First fault of a tile that has one."""
-    p = matrix.shape[0]
-    for i in range(first_row, min(first_row + _SIDE, p)):
-        for j in range(max(first_column, i), min(first_column + _SIDE, p)):
-            a, b = matrix[i, j], matrix[j, i]
-            if not abs(a - b) <= scale[i] * scale[j]:
-                if not np.isfinite(a):
-                    return 1, i, j
-                if not np.isfinite(b):
-                    return 1, j, i
-                return 2, i, j
-    return 0, 0, 0

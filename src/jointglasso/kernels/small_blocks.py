@@ -9,15 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.dense import block_of, cholesky, copy, invert
+from jointglasso.kernels.dense import block_of, cholesky, invert
 from jointglasso.kernels.jit import njit
 
 #: Largest block for which a compiled loop over the blocks is faster than one LAPACK call for each.
 SMALL = 32
-
-#: Tolerance of the test for semidefiniteness relative to a variance, and its increase per variable: the rounding errors
-#: of covariances computed in single precision.
-FORGIVEN, FORGIVEN_EACH = 1e-8, 1e-7
 
 
 @njit
@@ -46,23 +42,6 @@ def factor_and_invert(
         if definite[block]:
             logdet[block] = log_determinant
             invert(L, block_of(inverse, offset, size, block), scratch)
-
-
-@njit
-def semidefinite_blocks(flat: FloatArray, offset: IntArray, size: IntArray, n_blocks: int) -> BoolArray:
-    """Which of the first `n_blocks` blocks have no negative eigenvalue beyond rounding, on the correlation scale."""
-    semidefinite = np.empty(n_blocks, np.bool_)
-    b = 0
-    for block in range(n_blocks):
-        if size[block] != b:
-            b = size[block]
-            raised, L = np.zeros((b, b)), np.zeros((b, b))
-        matrix = block_of(flat, offset, size, block)
-        for i in range(b):
-            copy(matrix[i], raised[i])
-            raised[i, i] += (FORGIVEN + FORGIVEN_EACH * b) * (raised[i, i] if raised[i, i] != 0.0 else 1.0)
-        semidefinite[block] = cholesky(raised, L) < np.inf
-    return semidefinite
 
 
 @njit

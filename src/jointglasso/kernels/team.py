@@ -53,7 +53,8 @@ def _load(context: Any, array: Any, index: Any) -> Any:
 
 
 @intrinsic
-def _add(context: Any, array: Any, index: Any, number: Any) -> Any:
+def add(context: Any, array: Any, index: Any, number: Any) -> Any:
+    """Atomic addition: 1 to DONE reports a finished task, 1 to ENDED ends the team."""
     return _atomic(lambda builder, place, n: builder.atomic_rmw("add", place, n, "seq_cst"), array, index, number)
 
 
@@ -89,7 +90,7 @@ else:
 def post(team: Team, kind: int, first: int, last: int, pieces: int) -> None:
     """Post a job with its number of tasks; only by the leader, after all earlier jobs have finished."""
     team.job[0], team.job[1], team.job[2], team.job[3] = kind, first, last, _load(team.counters, LIMIT)
-    _add(team.counters, LIMIT, pieces)
+    add(team.counters, LIMIT, pieces)
 
 
 @njit_internal
@@ -99,33 +100,16 @@ def take(team: Team) -> int:
         piece = _load(team.counters, NEXT)
         if piece >= _load(team.counters, LIMIT):
             return -1
-        if (
-            _exchange(team.counters, NEXT, piece, piece + 1) == piece
-        ):  # the job stays current until this task is finished
+        if _exchange(team.counters, NEXT, piece, piece + 1) == piece:  # the job is current until this task is finished
             return piece - team.job[3]
 
 
 @njit_internal
-def done(team: Team) -> None:
-    """Report a task that was taken as finished."""
-    _add(team.counters, DONE, 1)
+def wait_until(team: Team, counter: int, below: bool) -> bool:
+    """Wait until a counter is below the limit, or no longer is; False if the team has ended.
 
-
-@njit_internal
-def all_done(team: Team) -> bool:
-    """Wait until the tasks taken by other threads are finished; False if a thread has failed."""
-    return _wait_until(team, DONE, False)
-
-
-@njit_internal
-def await_job(team: Team) -> bool:
-    """Wait for a task; False when there will be none."""
-    return _wait_until(team, NEXT, True)
-
-
-@njit_internal
-def _wait_until(team: Team, counter: int, below: bool) -> bool:
-    """Wait until a counter is below the limit, or no longer is; False if the team has ended."""
+    ``NEXT, True`` waits for a task, ``DONE, False`` until the tasks taken by other threads are finished.
+    """
     n_polls = 0
     while (_load(team.counters, counter) < _load(team.counters, LIMIT)) != below:
         if _load(team.counters, ENDED) != 0:
@@ -133,9 +117,3 @@ def _wait_until(team: Team, counter: int, below: bool) -> bool:
         n_polls += 1
         _wait(n_polls)
     return True
-
-
-@njit_internal
-def end(team: Team) -> None:
-    """End the team: waiting threads return."""
-    _add(team.counters, ENDED, 1)

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.pair_types import LAPLACIAN, Entries, FusedPair
+from jointglasso.kernels.pair_types import Entries, LaplacianPair
 from jointglasso.penalties.base import UNIFORM, l1_weights, times
 from jointglasso.penalties.class_graph import ClassGraphPenalty
 
@@ -29,13 +29,9 @@ class LaplacianPenalty(ClassGraphPenalty):
     name: ClassVar[str] = "laplacian"
 
     @cached_property
-    def pair(self) -> FusedPair:
+    def pair(self) -> LaplacianPair:
         """The penalty of one pair, for compiled code."""
-        coefficients, unused = (
-            np.ascontiguousarray(self.lambda2 * self.graph, dtype=np.float64),
-            np.empty(0, dtype=np.int64),
-        )
-        return FusedPair(self.l1, coefficients, LAPLACIAN, np.empty(0), unused, unused)
+        return LaplacianPair(self.l1, np.ascontiguousarray(self.lambda2 * self.graph, dtype=np.float64))
 
     def signs(self, rows: FloatArray, factor: FloatArray = UNIFORM) -> IntArray:
         """Signs for unit variances and weights; for others the support may differ, which the recheck detects."""

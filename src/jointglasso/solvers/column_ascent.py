@@ -324,12 +324,13 @@ class ColumnAscent:
                 self._permute_matrix(flat[block_slice].reshape(len(order), -1), order)
 
     def _permute_matrix(self, matrix: Any, order: IntArray) -> None:
-        from jointglasso.kernels.column_batches import reorder_rows
+        def reorder(rows: slice) -> None:
+            np.take(old[order[rows]], order, axis=1, out=matrix[rows], mode="clip")
 
         old = np.empty_like(matrix)
         row_slices = [slice(first, first + config.ROWS_AT_ONCE) for first in range(0, len(order), config.ROWS_AT_ONCE)]
         self.workers.map(lambda rows: np.copyto(old[rows], matrix[rows]), row_slices)
-        self.workers.map(lambda rows: reorder_rows(old, order[rows], order, matrix[rows]), row_slices)
+        self.workers.map(reorder, row_slices)
 
     def _column(self, number: int) -> Any:
         """Workspace of a thread, reallocated where a column may have more active pairs than it can hold."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import reference
+from jointglasso.data.source import FORGIVEN, FORGIVEN_EACH, semidefinite
 from jointglasso.kernels import (
     column_batches,
     column_parts,
@@ -163,14 +164,14 @@ def test_many_small_blocks(rng):
     expected = np.array([reference.trace_and_squares(*pair) for pair in pairs])
     np.testing.assert_allclose(np.stack([trace, squares], axis=1), expected, atol=1e-9)
     # Rank one less than full, and pushed out of the cone by more or less than what is forgiven.
-    forgiven = small_blocks.FORGIVEN, small_blocks.FORGIVEN_EACH
     for b, block in enumerate(blocks):
         unit = np.linalg.qr(block)[0]
         block[:] = (unit * np.r_[rng.choice([-1e-4, -1e-12, 0.0, 0.1]), np.ones(size[b] - 1)]) @ unit.T
     flat = np.concatenate([(0.5 * (block + block.T)).ravel() for block in blocks])
-    found = small_blocks.semidefinite_blocks(flat, offset, size, len(size))
     blocks = [reference.block_of(flat, offset, size, b) for b in range(len(size))]
-    assert found.tolist() == reference.semidefinite_blocks(blocks, *forgiven)
+    diagonals = [np.where(np.diag(A) == 0.0, 1.0, np.diag(A)) for A in blocks]
+    raised = [A + (FORGIVEN + FORGIVEN_EACH * len(A)) * np.diag(d) for A, d in zip(blocks, diagonals, strict=True)]
+    assert semidefinite(flat, offset, size).tolist() == [bool(np.linalg.eigvalsh(A).min() > 0.0) for A in raised]
 
 
 def test_triangles(rng):
@@ -186,11 +187,6 @@ def test_triangles(rng):
     blocks, flat, offset, size = draw_blocks(rng)
     pair_index.mirror_blocks(flat, offset, size)
     np.testing.assert_array_equal(flat, reference.mirror_blocks(blocks))
-    np.testing.assert_array_equal(flat, reference.mirror_blocks(blocks))
-    scale = np.full(p, 0.1)
-    assert scan.first_asymmetry(mirrored, scale) == reference.first_asymmetry(mirrored, scale) == (0, 0, 0)
-    mirrored[tuple(rng.integers(0, p, 2))] += rng.choice([0.005, 0.5, np.inf, np.nan])
-    assert scan.first_asymmetry(mirrored, scale) == reference.first_asymmetry(mirrored, scale)
 
 
 def test_index_of_pairs(rng):
@@ -235,9 +231,6 @@ def test_graphs(rng):
     order, edge = rng.permutation(len(row)), rng.random(len(row)) < 0.8
     found = forest.spanning_forest(order, edge, row, column, n)
     np.testing.assert_array_equal(found, reference.spanning_forest(order, edge, row, column, n))
-    block, rows, out = rng.normal(size=(n, n)), rng.integers(0, n, 3), np.empty((3, n))
-    column_batches.reorder_rows(block, rows, np.arange(n)[::-1].copy(), out)
-    np.testing.assert_array_equal(out, reference.reorder_rows(block, rows, np.arange(n)[::-1]))
 
 
 def test_closed_form_on_forests(rng):
