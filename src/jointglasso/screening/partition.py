@@ -105,7 +105,8 @@ class Partition(ReprMixin):
             raise InputError(
                 f"labels must be an integer array (K, p), not {array.dtype} of shape {array.shape}.", "labels"
             )
-        self.labels: IntArray = np.stack([_canonical(row) for row in array])
+        canonical = _is_canonical(array)
+        self.labels: IntArray = array.astype(np.int64) if canonical else np.stack([_canonical(row) for row in array])
         self.labels.setflags(write=False)
         self.coupled, self.absent = coupled, absent
         #: Names of the classes, for printing.
@@ -259,6 +260,12 @@ class Partition(ReprMixin):
             raise InputError(
                 f"The partitions have shapes {self.labels.shape} and {other.labels.shape}: compare equal ones.", "other"
             )
+
+
+def _is_canonical(labels: IntArray) -> bool:
+    """Whether the blocks of every class (K, p) are numbered 0, 1, ... in the order of their smallest member."""
+    next_label = 1 + np.maximum.accumulate(labels, axis=1)[:, :-1]
+    return not labels[:, 0].any() and bool(((labels[:, 1:] >= 0) & (labels[:, 1:] <= next_label)).all())
 
 
 def _canonical(labels: IntArray) -> IntArray:

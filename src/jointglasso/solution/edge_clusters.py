@@ -45,15 +45,17 @@ class EdgeClusters:
     @classmethod
     def of(cls, precision: Sequence[Any], neighbours: IntArray, absent: BoolArray | None = None) -> EdgeClusters:
         """Compare K precision matrices, without the missing variables `absent` (K, p); nothing is certified yet."""
-        p = precision[0].shape[0]
-        uppers = [_upper(sparse.csc_array(Theta), p) for Theta in precision]
-        pairs = np.unique(np.concatenate([key for key, _ in uppers])) if uppers else np.empty(0, dtype=np.int64)
-        values = np.zeros((len(pairs), len(uppers)))
-        for k, (key, value) in enumerate(uppers):
-            values[np.searchsorted(pairs, key), k] = value
+        p, n_classes = precision[0].shape[0], len(precision)
+        stacked = sparse.hstack([sparse.csc_array(Theta) for Theta in precision], format="csc")
+        row = stacked.indices.astype(np.int64)
+        k, column = np.divmod(np.repeat(np.arange(n_classes * p), np.diff(stacked.indptr)), p)
+        above = row < column
+        pairs, pair = np.unique(row[above] * p + column[above], return_inverse=True)
+        values = np.zeros((len(pairs), n_classes))
+        values[pair, k[above]] = stacked.data[above]
         equal = values[:, neighbours[:, 0]] == values[:, neighbours[:, 1]]
         rows, columns = np.divmod(pairs, p)
-        clusters = cls(rows, columns, neighbours, equal, np.zeros_like(equal), len(uppers))
+        clusters = cls(rows, columns, neighbours, equal, np.zeros_like(equal), n_classes)
         return clusters if absent is None else clusters.without(absent)
 
     def without(self, absent: BoolArray) -> EdgeClusters:
@@ -203,10 +205,3 @@ class EdgeClusters:
             f"EdgeClusters({len(self.rows)} edges, {len(self.neighbours)} pairs of classes; same: {n['same']} "
             f"({n['same_proved']} proved), different: {n['different']} ({n['different_proved']} proved))"
         )
-
-
-def _upper(Theta: Any, p: int) -> tuple[IntArray, FloatArray]:
-    """Entries above the diagonal: keys ``row * p + column``, and values."""
-    row, column = Theta.indices.astype(np.int64), np.repeat(np.arange(p), np.diff(Theta.indptr))
-    above = row < column
-    return row[above] * p + column[above], Theta.data[above]
