@@ -306,8 +306,18 @@ class TileScan:
         return i[order], j[order]
 
     def exact(self, tile: tuple[slice, slice]) -> _Columns:
-        """Pairs to keep from a tile of double-precision covariances."""
-        i, j, values = self._read(*tile)
+        """Pairs to keep from a tile of double-precision covariances: those above lambda1 in some class."""
+        from jointglasso.kernels.scan import mark_above
+
+        rows, columns = tile
+        seen, hits, n_hits = self._local.seen, self._local.hits, 0
+        tiles_by_class = [self.source.tile(k, rows, columns) for k in range(self.source.n_classes)]
+        for k, S in enumerate(tiles_by_class):
+            upper_only = rows.start == columns.start
+            n_hits = mark_above(S, self.weights[k], self.penalty.threshold(k), upper_only, seen, hits, n_hits)
+        i, j = self._with_downweighted(*self._collect(n_hits, columns), rows, columns)
+        values = np.column_stack([S[i, j] for S in tiles_by_class])
+        i, j = i + rows.start, j + columns.start
         self._require_possible(i, j, values)
         return self._keep(i, j, values)
 
@@ -329,19 +339,6 @@ class TileScan:
         keep = _possibly_outside_ball(self.penalty, weighted, factor) if self.strong_only else above.any(axis=1)
         factor = factor[keep] if len(factor) else factor
         return i[keep], j[keep], weighted[keep], above[keep], strong[keep], factor
-
-    def _read(self, rows: slice, columns: slice) -> tuple[IntArray, IntArray, FloatArray]:
-        """Pairs above lambda1 in some class, and their covariances (m, K), from the tiles of all classes."""
-        from jointglasso.kernels.scan import mark_above
-
-        seen, hits = self._local.seen, self._local.hits
-        tiles_by_class = [self.source.tile(k, rows, columns) for k in range(self.source.n_classes)]
-        n_hits = 0
-        for k, tile in enumerate(tiles_by_class):
-            upper_only = rows.start == columns.start
-            n_hits = mark_above(tile, self.weights[k], self.penalty.threshold(k), upper_only, seen, hits, n_hits)
-        i, j = self._with_downweighted(*self._collect(n_hits, columns), rows, columns)
-        return i + rows.start, j + columns.start, np.column_stack([tile[i, j] for tile in tiles_by_class])
 
     def possible(self, source: SampleCovariance, rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
         """Pairs of a tile that its single-precision correlations cannot rule out."""
