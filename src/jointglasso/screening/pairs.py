@@ -107,7 +107,8 @@ def scan_pairs(
         i, j = scan.candidates(source)
         parts = map_on_cores(lambda piece: scan.evaluate_exactly(i[piece], j[piece]), _pieces(len(i), cores_here()))
     else:
-        parts = map_on_cores(scan.exact, list(_bands(p)))
+        bands = list(_bands(p))
+        parts = map_on_cores(scan.exact, bands) if len(bands) > 1 else [scan.exact(bands[0])]
     i, j, weighted, above, strong, factor = (np.concatenate(column) for column in zip(*parts, strict=True))
     thresholds = () if strong_only else tuple(penalty.threshold(k) for k in range(source.n_classes))
     table = PairTable(p, i, j, weighted, above, strong, factor, thresholds)
