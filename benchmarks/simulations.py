@@ -205,8 +205,8 @@ TAILS = [
 
 FEW = [
     Design("noise", 100, (9, 8)),
-    Design("noise", 1000, (9, 8)),
-    Design("scale-free", 300, (15, 12)),
+    Design("noise", 400, (9, 8)),
+    Design("scale-free", 200, (15, 12)),
     Design("noise", 100, (30, 30)),
     Design("noise", 100, (60, 60)),
 ]
