@@ -30,7 +30,8 @@ LABELLED = [door for door in DOORS if door != "by class"]  # frames are not cut 
 def frame(library, columns=tuple("cdef"), **replaced):
     """The samples as a data frame of one of the libraries."""
     pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame(X, columns=list(columns)).assign(**replaced)
+    # As objects: pandas 3 with pyarrow makes no index of strings with half a character.
+    table = pandas.DataFrame(X, columns=pandas.Index(list(columns), dtype=object)).assign(**replaced)
     if library == "pandas":
         return table
     if library == "polars":
