@@ -85,6 +85,15 @@ def test_the_solution_is_that_of_dense_blocks(penalty, lambdas, options):
         assert sparse.edge_clusters is not None
 
 
+def test_a_hub_does_not_make_steps_short(everything_is_sparse):
+    """Curvatures of a common factor exceed the diagonal of the Hessian by far: 92 steps, 531 with lengths above 0.05."""
+    rng = np.random.default_rng(0)
+    factor = rng.normal(size=(60, 1))
+    X = rng.normal(size=(60, 150)) + factor * rng.uniform(0.0, 1.0, 150)
+    solution = jgl.solve(jgl.SampleCovariance([X]), 0.3, 0.0, tol=1e-6, screening="hybrid")
+    assert set(solution.methods) == {"sparse"} and solution.n_iter < 200
+
+
 def test_concave_penalties():
     dense, sparse = both(jgl.SampleCovariance(samples()), 0.25, 0.05, penalty_shape="scad", tol=1e-8)
     first, last = (solution.parameters["concave_objectives"] for solution in (dense, sparse))

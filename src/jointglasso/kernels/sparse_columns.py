@@ -34,8 +34,8 @@ class RelaxationLimits(NamedTuple):
     """Lower bound on the least eigenvalue of the matrix."""
     tolerance: float
     """Bound on the error of the column at which the relaxation ends."""
-    max_updates: int
-    """Number of updates after which a column is given up."""
+    max_work: int
+    """Number of entries of the matrix read after which a column is given up."""
 
 
 class _Workspace(NamedTuple):
@@ -64,7 +64,7 @@ def _relax(j: int, matrix: SparseMatrix, limits: RelaxationLimits, work: _Worksp
     diagonal, start, other, value = matrix
     n, n_touched, updates, absolute_sum = x.shape[0], 1, 0, 1.0
     touched[0], r[j], queued[j] = j, 1.0, 2
-    first, n_queued, square = 0, 0, 1.0
+    first, n_queued, square, work_done = 0, 0, 1.0, 0
     target = (limits.mu * limits.tolerance) ** 2
     threshold = 0.5
     while True:
@@ -73,7 +73,7 @@ def _relax(j: int, matrix: SparseMatrix, limits: RelaxationLimits, work: _Worksp
             for t in range(n_touched):
                 square += r[touched[t]] ** 2
                 largest = max(largest, abs(r[touched[t]]))
-            if square <= target or updates > limits.max_updates:
+            if square <= target:
                 break
             threshold = min(_REFINE * threshold, 0.9 * largest)
             for t in range(n_touched):
@@ -81,6 +81,8 @@ def _relax(j: int, matrix: SparseMatrix, limits: RelaxationLimits, work: _Worksp
                 if abs(r[i]) > threshold:
                     queue[(first + n_queued) % n], queued[i] = i, 1
                     n_queued += 1
+        if work_done > limits.max_work:
+            return n_touched, np.inf
         i = queue[first]
         first, n_queued = (first + 1) % n, n_queued - 1
         queued[i] = 2
@@ -101,8 +103,7 @@ def _relax(j: int, matrix: SparseMatrix, limits: RelaxationLimits, work: _Worksp
                 queue[(first + n_queued) % n], queued[v] = v, 1
                 n_queued += 1
         updates += 1
-    if not square <= target:
-        return n_touched, np.inf
+        work_done += start[i + 1] - start[i] + 1
     rounding = (updates + 2.0) * 2.3e-16 * absolute_sum
     return n_touched, (np.sqrt(square) * (1.0 + 1e-9) + rounding) / limits.mu
 

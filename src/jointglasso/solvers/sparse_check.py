@@ -51,10 +51,9 @@ class ClassInverse:
         entries = point.theta[working_set.of_class[k]]
         self.mu = least_eigenvalue(self.inverse, self.matrix.diagonal, entries)
         sparsity = self.inverse.sparsity
-        column_work = 4.0 * len(sparsity.rows) + 2.0 * sparsity.n_tail**2
-        degree = 1.0 + len(self.matrix.other) / max(1, len(self.matrix.diagonal))
+        column_work = len(sparsity.rows) + sparsity.n_tail**2 // 16  # as long as a column by the factor takes
         self.slack = point.group.slack / point.group.weights[k]
-        self.limits = RelaxationLimits(self.mu, _COLUMN_SLACK * self.slack, int(column_work / (4.0 * degree)) + 1000)
+        self.limits = RelaxationLimits(self.mu, _COLUMN_SLACK * self.slack, column_work + 1000)
 
     @cached_property
     def error(self) -> tuple[float, float]:

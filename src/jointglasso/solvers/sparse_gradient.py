@@ -20,7 +20,7 @@ from jointglasso.blocks.sparse_group import ActiveEntries, SparseGroup
 from jointglasso.solvers.base import State
 
 #: Limits of the step length; number of objectives of which the largest must fall, and by which fraction of the model.
-_STEPS, _MEMORY, _DECREASE = (0.05, 20.0), 5, 1e-4
+_STEPS, _MEMORY, _DECREASE = (1e-4, 20.0), 5, 1e-4
 
 #: Maximal halvings of a step; beyond, rounding prevents progress.
 _HALVINGS = 60

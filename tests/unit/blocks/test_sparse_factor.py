@@ -205,5 +205,18 @@ def test_local_columns_are_within_their_bounds():
     entries_of_inverse(rows[order], columns[order], matrix, limits, value, error)
     assert (error <= 1e-3 * (1.0 + 1e-6)).all()
     assert (np.abs(value - W[rows[order], columns[order]]) <= error).all()
-    impatient = limits._replace(max_updates=3)
+    impatient = limits._replace(max_work=12)
     assert len(list_large_entries(np.arange(n), matrix, impatient, limit)[2]) > n / 2
+
+
+def test_relaxation_is_limited_by_the_entries_it_reads():
+    """A hub with three strong neighbours needs few updates, each of which reads its whole row."""
+    from jointglasso.kernels.sparse_columns import RelaxationLimits, SparseMatrix, list_large_entries
+
+    n = 400
+    value = np.where(np.arange(1, n) <= 3, 0.2, 1e-9)
+    start, other, edge = neighbours(n, np.zeros(n - 1, dtype=np.int64), np.arange(1, n))
+    star, columns = SparseMatrix(np.ones(n), start, other, value[edge]), np.arange(4)
+    for max_work, n_given_up in ((50, 4), (50 * n, 0)):
+        given_up = list_large_entries(columns, star, RelaxationLimits(0.6, 1e-6, max_work), 0.01)[2]
+        assert len(given_up) == n_given_up
