@@ -86,7 +86,7 @@ def test_the_solution_is_that_of_dense_blocks(penalty, lambdas, options):
 
 
 def test_a_hub_does_not_make_steps_short(everything_is_sparse):
-    """Curvatures of a common factor exceed the diagonal of the Hessian by far: 92 steps, 531 with lengths above 0.05."""
+    """Curvatures of a common factor exceed the diagonal of the Hessian: 92 steps, and 531 with lengths above 0.05."""
     rng = np.random.default_rng(0)
     factor = rng.normal(size=(60, 1))
     X = rng.normal(size=(60, 150)) + factor * rng.uniform(0.0, 1.0, 150)
