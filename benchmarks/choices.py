@@ -4,6 +4,7 @@
     python benchmarks/choices.py table choices.jsonl
     python benchmarks/choices.py certified [--repetitions 10]
     python benchmarks/choices.py weak [--repetitions 10] [--first-seed 300]
+    python benchmarks/choices.py ordered [--repetitions 10]
 
 `table` also has the rule of `penalty="auto"` applied to the losses of "group" and "fused", against the better of both.
 
@@ -14,6 +15,9 @@ the truth) and beside two stages: the choice at gamma = 0.2, of which pairs rema
 `certified`: a questionnaire of 25 items that depend on five factors (one class, 2,800 people, so that nearly all pairs
 are edges), the 100 penalties of qgraph and the extended BIC of the penalised matrices: points whose number of edges is
 not that of the exact solution, among those that `select` certifies and among the others.
+
+`ordered`: six ordered classes of 50 samples with the same tree, of which a fifth is moved from the fourth class on, and
+with values of their own. Group, fused, chain and "auto".
 
 For each design and way: Matthews correlation with the true edges, false edges on noise, root mean squared error of the
 partial correlations, and the loss per held-out sample of `selection.held_out`.
@@ -307,6 +311,37 @@ def certified(repetitions: int) -> None:
         print(f"| {seed} | " + " | ".join(map(str, counts)) + f" | {seconds:.2f} |", flush=True)
 
 
+def ordered(repetitions: int) -> None:
+    import pandas as pd
+
+    import jointglasso as jgl
+    import recovery
+
+    warnings.simplefilter("ignore")
+    ways, p, n = ("group", "fused", "chain", "auto"), 20, 50
+    print("| values | data sets | " + " | ".join(ways) + " | auto took chain |\n|" + "---|" * (3 + len(ways)))
+    for shared in (True, False):
+        rows = []
+        for seed in range(repetitions):
+            rng = np.random.default_rng([20261119, seed])
+            edges = graph("tree", p, rng)
+            values = [edges * rng.uniform(0.2, 0.4, (p, p)) * rng.choice([-1, 1], (p, p)) for _ in range(6)]
+            entries = [values[0]] * 3 + [recovery.moved(values[0], 0.2, rng)] * 3 if shared else values
+            samples = {}
+            for k, own in enumerate(entries):
+                Theta = np.eye(p) * (1.1 + max(0.0, -np.linalg.eigvalsh(own + own.T)[0] - 1.0)) + own + own.T
+                samples[k] = rng.multivariate_normal(np.zeros(p), np.linalg.inv(Theta), size=n)
+            y = pd.Categorical(np.repeat(list(samples), n), ordered=True)
+            found = [jgl.select(np.vstack(list(samples.values())), y, penalty=way) for way in ways]
+            truth = [own != 0 for own in entries]
+            row = [recovery.matthews(recovery.edges(chosen.penalized_precision), truth) for chosen in found]
+            rows.append([*row, found[-1].solution.parameters["penalty"] == "chain"])
+        cells = " | ".join(
+            f"{value.mean():.3f} ({value.std(ddof=1) / len(rows) ** 0.5:.3f})" for value in np.array(rows).T
+        )
+        print(f"| {'shared' if shared else 'own'} | {repetitions} | {cells} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -322,8 +357,11 @@ def main() -> None:
     of_weak = commands.add_parser("weak")
     of_weak.add_argument("--repetitions", type=int, default=10)
     of_weak.add_argument("--first-seed", type=int, default=300)
+    commands.add_parser("ordered").add_argument("--repetitions", type=int, default=10)
     options = parser.parse_args()
-    if options.command == "certified":
+    if options.command == "ordered":
+        ordered(options.repetitions)
+    elif options.command == "certified":
         certified(options.repetitions)
     elif options.command == "weak":
         weak(options.repetitions, options.first_seed)

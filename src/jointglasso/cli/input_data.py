@@ -59,7 +59,7 @@ def read_data(session: Session, options: dict[str, Any]) -> Data:
     """Read the files, compute the covariances that the options ask for, and describe the data."""
     table, preparation, fraction = read_labelled(options)
     samples, done = shape(samples_of(table, options), options, covariates_of(table, options))
-    samples = replace(samples, sample_fraction=fraction)
+    samples = replace(samples, sample_fraction=fraction, is_ordered=options["time"] is not None)
     return prepare(session, samples, preparation, "; ".join([table.source, *done]), options["file"])
 
 

@@ -16,6 +16,7 @@ from jointglasso.data.naming import VARIABLES, align_variables, column_names, fi
 from jointglasso.data.table_checks import (
     SampleRows,
     deferred,
+    is_ordered,
     label_rows,
     labelled,
     read_matrix,
@@ -46,6 +47,8 @@ class Samples:
     """Weight of a sample in each class: below 1 where it belongs to several, as in overlapping windows."""
     size_fraction: FloatArray | None = None
     """(K,): effective by actual sample size where covariates were regressed out or samples have weights; else None."""
+    is_ordered: bool = False
+    """Whether the classes have an order: those of an ordered categorical, or windows in time."""
     given_rows: list[IntArray] | None = None
     """Row numbers of each class in the input table; None where each class was a separate table."""
     computed: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -76,7 +79,7 @@ class Samples:
         else:
             parts = [samples[members] for members in rows.values()]
         names = final_names(variable_names, column_names(X), samples.shape[1])
-        return cls(parts, tuple(rows), names, given_rows=list(rows.values()))
+        return cls(parts, tuple(rows), names, is_ordered=is_ordered(y), given_rows=list(rows.values()))
 
     @property
     def matrices(self) -> list[FloatArray]:

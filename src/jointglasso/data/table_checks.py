@@ -295,9 +295,14 @@ def label_rows(n_samples: int, y: Any) -> dict[str, IntArray]:
     return rows
 
 
+def is_ordered(y: Any) -> bool:
+    """Whether `y` is an ordered categorical."""
+    return is_from(y, "pandas") and y.dtype.name == "category" and bool(y.dtype.ordered)
+
+
 def _class_order(y: Any, classes: Any) -> Any:
     """Classes in the order of the categories if `y` is an ordered categorical, else unchanged."""
-    if not is_from(y, "pandas") or y.dtype.name != "category" or not y.dtype.ordered:
+    if not is_ordered(y):
         return classes
     present = set(classes.tolist())
     return [label for label in y.dtype.categories.tolist() if label in present]

@@ -61,12 +61,14 @@ def model_choice(options: SolveOptions) -> Callable[..., ChosenModel] | None:
 def choose_penalty(
     data: SelectionData, settings: Any, search: Callable[[SelectionData, Any], SelectionResult]
 ) -> ChosenModel:
-    """The group penalty, or the fused one ("graph" with a `class_graph`) if its held-out loss is smaller.
+    """The group penalty, or the fused one if its held-out loss is smaller: that of the `class_graph`, if given, or of a
+    chain, if the classes are ordered.
 
     A margin of one standard error of the paired difference over the folds, in favour of either penalty, recovers known
     graphs less well (docs/selection.md).
     """
-    names = ["group", "fused" if settings.solve.class_graph is None else "graph"]
+    in_order = "chain" if data.samples is not None and data.samples.is_ordered else "fused"
+    names = ["group", in_order if settings.solve.class_graph is None else "graph"]
     if data.source.n_classes == 1 or not can_hold_out(data):
         options = _with(settings.solve, names[0])
         why = f"the comparison takes two classes or more of at least {MIN_SAMPLES} samples, not of mixed kinds"

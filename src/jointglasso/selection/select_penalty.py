@@ -181,7 +181,8 @@ def select(
         Further options of `jointglasso.solve`, such as ``penalty_shape``, ``tol``, ``screening``, ``max_memory`` (a
         limit on all concurrent solves of a machine together) and ``checkpoint`` (a folder with one checkpoint per
         point: the same call after an interrupt reads the finished points from it). ``penalty="auto"`` selects with the
-        group and with the fused penalty and takes the one with the larger likelihood of held-out samples.
+        group and with the fused penalty ("chain" for an ordered categorical `y`) and takes the one with the larger
+        likelihood of held-out samples.
         ``latent=[0.4, 0.8]`` tries these penalties mu on latent variables, ``"auto"`` multiples of the noise, and none;
         with ``latent_rank=2`` the chosen networks have two latent variables in all, with ``[1, 1]`` one in each class.
 

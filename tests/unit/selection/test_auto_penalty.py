@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import jointglasso as jgl
@@ -28,6 +29,12 @@ def test_the_penalty_follows_the_data(same_values, penalty):
     assert f'Penalty "{penalty}" rather than' in chosen.explain()
     alone = jgl.select(X, y, penalty=penalty)
     assert (chosen.lambda1, chosen.lambda2) == (alone.lambda1, alone.lambda2)
+
+
+def test_ordered_classes_are_compared_as_a_chain():
+    X, y = samples(True)
+    chosen = jgl.select(X, pd.Categorical(y, ordered=True), penalty="auto")
+    assert 'Penalty "chain" rather than "group"' in chosen.explain()
 
 
 def test_group_where_nothing_can_be_held_out():
