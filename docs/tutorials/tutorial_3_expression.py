@@ -41,6 +41,14 @@ within = edges["variable1"].map(processes) == edges["variable2"].map(processes)
 print(f"{within.mean():.0%} of {len(edges)} edges join genes of one process; at random it would be 10 %.")
 
 # %%
+# In which processes do the cancers differ?
+# -----------------------------------------
+# Cancers are permuted; ``sets=`` also takes the path of a ``.gmt`` file, such as one of MSigDB.
+members = {process: [gene for gene, of in processes.items() if of == process] for process in processes.values()}
+tested = jgl.network_test(table.to_frame(), table.y, sets=members, n_permutations=199, random_state=0)
+tested.sets().head(4).round(3)
+
+# %%
 # What is certified
 # -----------------
 # The certificate is about the optimisation: the distance to the exact solution of the penalised problem, and the edges
