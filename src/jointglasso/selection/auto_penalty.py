@@ -61,9 +61,9 @@ def model_choice(options: SolveOptions) -> Callable[..., ChosenModel] | None:
 def choose_penalty(
     data: SelectionData, settings: Any, search: Callable[[SelectionData, Any], SelectionResult]
 ) -> ChosenModel:
-    """The group penalty, or the fused one if its held-out loss is smaller: that of the `class_graph`, if given, or of a
-    chain, if the classes are ordered.
+    """The group penalty, or the fused one if its held-out loss is smaller.
 
+    The fused penalty is "graph" with a `class_graph`, "chain" for ordered classes.
     A margin of one standard error of the paired difference over the folds, in favour of either penalty, recovers known
     graphs less well (docs/selection.md).
     """
