@@ -34,11 +34,16 @@ def known_arguments(*passed_on_to: Callable[..., Any], **advice: str) -> Callabl
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         named = [name for name, kind in signature(function).parameters.items() if kind.kind != kind.VAR_KEYWORD]
+        parameters = signature(function).parameters.values()
+        n_positional = sum(kind.kind in (kind.POSITIONAL_ONLY, kind.POSITIONAL_OR_KEYWORD) for kind in parameters)
         known = [*named, *(name for target in passed_on_to for name in signature(target).parameters)]
         where = function.__qualname__.removesuffix(".__init__")
 
         @wraps(function)
         def refusing(*args: P.args, **kwargs: P.kwargs) -> R:
+            if len(args) > n_positional:
+                first = ", ".join(word for word in named[:n_positional] if word != "self")
+                raise InputTypeError(f"{where} takes {first} in this order; other arguments need their names.")
             for name in kwargs:
                 if name in named[: len(args)]:
                     first = ", ".join(word for word in named[: len(args)] if word != "self")

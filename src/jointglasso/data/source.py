@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from jointglasso._display import SHOWN
 from jointglasso._lapack import factor_in_place
 from jointglasso._threads import map_on_cores, map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._wording import count
 from jointglasso.data.checks import check_count, not_semidefinite, require_ordinary_variance
 from jointglasso.data.naming import align_variables, split_classes
 from jointglasso.data.table_checks import as_float_matrix
@@ -80,6 +82,13 @@ class CovarianceSource(ABC):
         self.class_names, self.variable_names = class_names, variable_names
         self.n_classes, self.n_variables = len(class_names), len(variable_names)
         self.sample_sizes, self.absent = sample_sizes, absent
+
+    def __repr__(self) -> str:
+        sizes = [""] * self.n_classes if self.sample_sizes is None else [f" ({n:,})" for n in self.sample_sizes]
+        classes = ", ".join(f"{name}{size}" for name, size in zip(self.class_names[:SHOWN], sizes, strict=False))
+        more = "" if self.n_classes <= SHOWN else f" and {self.n_classes - SHOWN} more"
+        matrices = f"{getattr(self, 'scale', 'covariance')}s of {count(self.n_variables, 'variable')}"
+        return f"<{type(self).__name__}: {matrices} in {count(self.n_classes, 'class')}: {classes}{more}>"
 
     @abstractmethod
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jointglasso._display import SHOWN
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso._wording import count
 from jointglasso.backends import SCANNERS, scanner
 from jointglasso.data.checks import (
     check_choice,
@@ -105,16 +103,6 @@ class SampleCovariance(CovarianceSource):
         self.assume_centered = check_switch("assume_centered", assume_centered)
         self._read(classes)
         self.device = self._choose_device(device)
-
-    def __repr__(self) -> str:
-        classes = ", ".join(
-            f"{name} ({size:,})" for name, size in zip(self.class_names[:SHOWN], self.sample_sizes, strict=False)
-        )
-        more = "" if self.n_classes <= SHOWN else f" and {self.n_classes - SHOWN} more"
-        return (
-            f"<SampleCovariance: {self.scale}s of {count(self.n_variables, 'variable')} in "
-            f"{count(self.n_classes, 'class')}: {classes}{more}>"
-        )
 
     def _read(self, samples: Samples) -> None:
         """Centre and scale the samples; for those in files keep the reference to them."""

@@ -140,7 +140,7 @@ def read_matrix(data: SampleRows | FloatArray, what: str) -> FloatArray:
     try:
         return data.read()
     except (TypeError, ValueError):
-        raise InputTypeError(f"{what} is not numeric: it must be a table of numbers.", data_argument(what)) from None
+        raise _not_numeric(data._table if data._columns is None else None, what) from None
 
 
 def as_float_matrix(data: Any, what: str) -> FloatArray:
@@ -154,12 +154,18 @@ def as_float_matrix(data: Any, what: str) -> FloatArray:
         else:
             array = _unmasked(data.toarray() if sparse.issparse(data) else data)
     except (TypeError, ValueError):
-        column = _first_text_column(data)
-        remedy = "it must be a table of numbers" if column is None else REMEDY
-        where = what if column is None else _in_column(column, what)
-        raise InputTypeError(f"{where} is not numeric: {remedy}.", data_argument(what)) from None
+        raise _not_numeric(data, what) from None
     _require_variables(array.shape, what)
     return array
+
+
+def _not_numeric(data: Any, what: str) -> InputTypeError:
+    column = _first_text_column(data)
+    remedy = "it must be a table of numbers" if column is None else REMEDY
+    if isinstance(data, str | os.PathLike):
+        remedy = "read a file with pandas or jointglasso.io.read_table"
+    where = what if column is None else _in_column(column, what)
+    return InputTypeError(f"{where} is not numeric: {remedy}.", data_argument(what))
 
 
 def readable_table(data: Any) -> Any:
@@ -171,8 +177,8 @@ def readable_table(data: Any) -> Any:
     columns = column_names(data)
     if columns is not None:
         require_unique(columns, "X")
-        if (column := _first_text_column(data)) is not None:
-            raise InputTypeError(f"{_in_column(column, 'X')} is not numeric: {REMEDY}.", "X")
+    if _first_text_column(data) is not None:
+        raise _not_numeric(data, "X")
     return _unmasked(data) if isinstance(data, np.ma.MaskedArray) else data
 
 
@@ -217,9 +223,15 @@ def _require_variables(shape: tuple[int, ...], what: str) -> None:
 
 
 def _first_text_column(data: Any) -> str | None:
-    """Name of the first column of a data frame that cannot be converted to numbers."""
+    """Name of the first column of a data frame or array that cannot be converted to numbers."""
     if is_from(data, "polars", "pyarrow"):
         data = data.to_pandas()
+    if isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "OSU":
+        for number, column in enumerate(data.T):
+            try:
+                column.astype(np.float64)
+            except ValueError:
+                return f"x{number}"
     if not is_from(data, "pandas") or data.ndim != 2:
         return None
     for name in data.select_dtypes(exclude=["number", "bool"]).columns:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_choice, check_positive
+from jointglasso.data.table_checks import readable_table
 from jointglasso.engine import solve, solve_path
 from jointglasso.errors import argument
 from jointglasso.selection.criteria import aic, bic, ebic
@@ -40,7 +41,7 @@ class _OneClass(EmpiricalCovariance):  # type: ignore[misc]
 
     def _validated(self, X: Any) -> FloatArray:
         """Samples after scikit-learn's validation; sets `location_`."""
-        X = validate_data(self, X, dtype=np.float64, ensure_min_features=2, ensure_min_samples=2)
+        X = validate_data(self, readable_table(X), dtype=np.float64, ensure_min_features=2, ensure_min_samples=2)
         self.location_ = np.zeros(X.shape[1]) if self.assume_centered else X.mean(axis=0)
         return X
 
@@ -122,7 +123,7 @@ class GraphicalLasso(_OneClass):
     def fit(self, X: Any, y: Any = None) -> GraphicalLasso:
         """Estimate the precision matrix of samples (n, p), or of a covariance matrix if that is `covariance`."""
         if self.covariance is not None and check_choice("covariance", self.covariance, ("precomputed",)):
-            X = validate_data(self, X, dtype=np.float64, ensure_min_features=2, ensure_min_samples=2)
+            X = validate_data(self, readable_table(X), dtype=np.float64, ensure_min_features=2, ensure_min_samples=2)
             self.location_ = np.zeros(X.shape[1])
             return self._fit_covariance(X, self.alpha)
         X = self._validated(X)

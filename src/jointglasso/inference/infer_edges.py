@@ -48,7 +48,7 @@ _MISSING = (
 )
 
 
-@known_arguments(solve)
+@known_arguments(solve, fdr="give it to the tables, such as infer(X, y).differences(fdr=0.1)")
 def infer(
     X: Any,
     y: Any = None,

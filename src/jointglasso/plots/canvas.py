@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from jointglasso._files import atomic_write
 from jointglasso._typing import IntArray
-from jointglasso.data.checks import InputError
+from jointglasso.data.checks import InputError, known_arguments
 from jointglasso.networks import JointNetworks
 
 #: File to save a figure to, or None.
@@ -46,13 +46,13 @@ Returns
 -------
 matplotlib.figure.Figure"""
 
-Draw = TypeVar("Draw", bound=Callable[..., Figure])
+P = ParamSpec("P")
 
 
-def documented(draw: Draw) -> Draw:
-    """Decorator of the public figures: `path` and the result take the place of ``{saved}`` in the docstring."""
+def documented(draw: Callable[P, Figure]) -> Callable[P, Figure]:
+    """Decorator of the public figures: checked names of arguments, ``{saved}`` replaced in the docstring."""
     draw.__doc__ = cleandoc(draw.__doc__ or "").replace("{saved}", _SAVED)
-    return draw
+    return known_arguments()(draw)
 
 
 class NotebookFigure(Figure):

@@ -18,7 +18,7 @@ import numpy as np
 from jointglasso import __version__
 from jointglasso._display import SHOWN, ReprMixin, as_frame
 from jointglasso._files import atomic_text
-from jointglasso.data.checks import InputError, InputTypeError
+from jointglasso.data.checks import InputError, InputTypeError, known_arguments
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import READABLE
@@ -34,6 +34,7 @@ _SCRIPTS = (
 )  # fmt: skip
 
 
+@known_arguments()
 def write_report(
     path: str | os.PathLike[str],
     solution: Solution,

@@ -352,7 +352,7 @@ def test_one_class_is_dense_at_a_time(kind, tmp_path):
     ("table", "error", "message"),
     [
         (sparse.csr_array(COUNTS * 1j), TypeError, "X holds complex numbers"),
-        (np.full((60, 2), "word"), TypeError, "The sample matrix of class 'c' is not numeric"),
+        (np.full((60, 2), "word"), TypeError, "Variable 'x0' of the sample matrix of class 'c' is not numeric"),
         (sparse.csr_array((60, 0)), ValueError, r"X has shape \(60, 0\)"),
         (sparse.csr_array(np.where(COUNTS > 0.25, np.nan, COUNTS)), ValueError, "has nan in variable 'x"),
         (sparse.csr_array(COUNTS[:59]), ValueError, r"y has shape \(60,\), but X has 59 samples"),
@@ -502,3 +502,4 @@ def test_from_labels_takes_what_the_constructor_takes():
     )
     assert jgl.SampleCovariance.from_labels(X, y, scale="correlation", constant="isolate").diagonal(0)[2] == 1.0
     assert repr(made) == "<SampleCovariance: correlations of 3 variables in 2 classes: a (20), b (20)>"
+    assert repr(jgl.DenseCovariance([np.eye(3)])) == "<DenseCovariance: covariances of 3 variables in 1 class: 1>"

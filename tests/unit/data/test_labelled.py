@@ -105,6 +105,11 @@ def test_a_list_of_tables_has_a_class_for_each(frame):
         (lambda X: jgl.network_test(X, n_permutation=4), "similar: 'n_permutations'"),
         (lambda X: jgl.SampleCovariance([X], scal="correlation"), "of SampleCovariance .similar: 'scale'"),
         (lambda X: jgl.JointGraphicalLasso(lamda1=1), "of JointGraphicalLasso .similar: 'lambda1'"),
+        (lambda X: jgl.infer(X, fdr=0.1), r"fdr= is not an argument of infer: .*differences\(fdr=0.1\)"),
+        (lambda X: jgl.solve(X, "group", 0.1, 0.1), "solve takes S, lambda1, lambda2 in this order; other"),
+        (lambda X: jgl.write_report("never.html", None, titel="X"), "of write_report .similar: 'title'"),
+        (lambda X: jgl.plots.plot_degrees(None, n_hub=3), "of plot_degrees .similar: 'n_hubs'"),
+        (lambda X: jgl.select("table.csv"), "X is not numeric: read a file with pandas or"),
     ],
 )
 def test_misspelt_arguments_get_a_suggestion(call, message):
@@ -119,3 +124,12 @@ def test_a_text_column_is_named(frame, kind):
     for estimate in (jgl.select, jgl.JointGraphicalLasso(0.1, 0.1).fit):
         with pytest.raises(TypeError, match="Variable 'gender' of X is not numeric"):
             estimate(table, labels)
+
+
+def test_a_text_column_of_an_array_is_numbered():
+    X = np.random.default_rng(0).standard_normal((60, 3)).astype(object)
+    X[59, 1] = "f"
+    labels = np.repeat([1, 2], 30)
+    for estimate in (jgl.select, jgl.JointGraphicalLasso(0.1, 0.1).fit, jgl.GraphicalLasso(0.1).fit):
+        with pytest.raises(TypeError, match=r"Variable 'x1' of .* is not numeric"):
+            estimate(X, labels)
