@@ -64,9 +64,11 @@ def readable_bytes(amount: float) -> str:
 
 
 def readable_seconds(amount: float) -> str:
-    """Seconds with a unit: ``0.3 s``, ``5 min``, ``2.5 h``."""
+    """Seconds with a unit: ``0.3 s``, ``2.5 min``, ``15 min``, ``2.5 h``."""
     if amount < 0.01:
         return "less than 0.01 s"
     if amount < 120:
         return f"{amount:.1g} s" if amount < 10 else f"{amount:.0f} s"
-    return f"{amount / 60:.0f} min" if amount < 7200 else f"{amount / 3600:.1f} h"
+    if amount < 7200:
+        return f"{amount / 60:.1f} min" if amount < 600 else f"{amount / 60:.0f} min"
+    return f"{amount / 3600:.1f} h"

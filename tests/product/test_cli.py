@@ -16,6 +16,8 @@ from click.testing import CliRunner
 import jointglasso as jgl
 from jointglasso.cli import main
 from jointglasso.cli.options import SECTIONS
+from jointglasso.cli.solving import progress_in_words
+from jointglasso.selection import SelectionProgress
 
 #: Enough to solve in a moment, small enough a grid to choose from.
 PENALTIES = ("--lambda1", "0.2", "--lambda2", "0.1")
@@ -248,6 +250,14 @@ def test_lines_on_the_progress_where_there_is_no_terminal(table, monkeypatch):
     command = ("select", table, "--label", "state", *SMALL_GRID)
     assert "choosing penalties by jbic: " in invoke(*command).stderr
     assert "choosing penalties" not in invoke(*command, "--quiet").stderr
+
+
+def test_time_is_predicted_only_while_solves_are_reported():
+    progress = SelectionProgress("other columns", 20, 40, 100.0)
+    done = "other columns, 20 of about 40 solves, "
+    assert progress_in_words(progress, "solves", 2.0) == done + "about 100 s for the others"
+    assert progress_in_words(progress, "solves", 90.0) == done + "the next one for 90 s"
+    assert progress_in_words(SelectionProgress("refining", 0, 0, 5.0), "solves", 9.0) == "refining"
 
 
 def test_tests_and_files_are_announced_too_and_lambda1_of_zero_is_explained(table, tmp_path, monkeypatch):

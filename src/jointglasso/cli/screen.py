@@ -114,7 +114,7 @@ def _show_rules(session: Session, data: Data, lambda1: float, lambda2: float) ->
     session.say(f"\nOne solve there: {plan}.")
     session.say(
         "jointglasso fit without --lambda1 chooses the penalties by about 40 solves and refits, at weaker ones too, "
-        "and up to 1,000 variables again in two halves of the samples; it shows the time left."
+        "and up to 1,000 variables again in two halves of the samples; it shows what is done."
     )
     session.answer(
         lambda1=lambda1,

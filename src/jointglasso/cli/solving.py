@@ -137,8 +137,8 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
     has_grid_options = any(options[name] is not None for name in ("n_lambdas", "ratios", "min_ratio"))
     if data.samples.n_variables > MANY_VARIABLES:
         session.note(
-            f"Choosing penalties for {data.samples.n_variables:,} variables may take long; the time left is shown from "
-            f"the solve number {FIRST_ESTIMATE} on. Fewer variables, or --min-ratio and --n-lambdas, take less."
+            f"Choosing penalties for {data.samples.n_variables:,} variables may take long; the time for the others is "
+            f"shown from solve number {FIRST_ESTIMATE} on. Fewer variables, or --min-ratio and --n-lambdas, take less."
         )
     with counting(session, f"choosing penalties by {criterion}") as show:
         selection = jgl.select(
@@ -230,20 +230,17 @@ def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Call
 
     On a terminal this is a progress bar, elsewhere lines as in `noting`, also before the first solve.
     """
-    latest: list[SelectionProgress] = []
+    latest: list[tuple[float, SelectionProgress]] = []
 
     def state() -> str:
         if not latest:
             return f"{what}: first {unit}"
-        progress = latest[-1]
-        done = f", {progress.done} of about {progress.total} {unit}" if progress.total else ""
-        if FIRST_ESTIMATE <= progress.done < progress.total:
-            done += f", about {readable_seconds(progress.seconds_left)} left"
-        return f"{what}: {progress.stage}{done}"
+        reported, progress = latest[-1]
+        return f"{what}: {progress_in_words(progress, unit, time.perf_counter() - reported)}"
 
     if not session.shows_progress:
         with noting(session, state):
-            yield latest.append
+            yield lambda progress: latest.append((time.perf_counter(), progress))
         return
     from rich.progress import MofNCompleteColumn, Progress
 
@@ -255,6 +252,16 @@ def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Call
             bar.update(task, description=words, completed=progress.done, total=progress.total or None)
 
         yield show
+
+
+def progress_in_words(progress: SelectionProgress, unit: str, waited: float) -> str:
+    """Stage, solves done and time for the others; after `waited` seconds without a report no time is predicted."""
+    words = f"{progress.stage}, {progress.done} of about {progress.total} {unit}" if progress.total else progress.stage
+    if FIRST_ESTIMATE <= progress.done < progress.total:
+        if waited > max(LINE_EVERY, 2 * progress.seconds / progress.done):
+            return f"{words}, the next one for {readable_seconds(waited)}"
+        return f"{words}, about {readable_seconds(progress.seconds_left)} for the others"
+    return words
 
 
 @contextmanager
