@@ -162,7 +162,7 @@ def one(job: tuple[str, str, int]) -> dict:
         "design": name, "way": way, "seed": seed, "seconds": seconds, "score": float(chosen.score),
         "mcc": recovery.matthews(found, truth), "rmse": float(np.sqrt(error)), "loss": loss.tolist(),
         "false": float(np.mean([(f & ~t).sum() for f, t in zip(found, truth, strict=True)])),
-        "lambda1": chosen.lambda1, "lambda2": chosen.lambda2, "penalty": solve["penalty"],
+        "lambda1": chosen.lambda1, "lambda2": chosen.lambda2, "penalty": solve["penalty"], "on_edge": chosen.on_edge,
     }  # fmt: skip
 
 
@@ -238,7 +238,8 @@ def two_stages(name: str, seed: int) -> dict[str, list[np.ndarray]]:
     source = jgl.SampleCovariance.from_labels(X, y, scale="correlation")
     options = {"weights": "sqrt_sample_size", "penalize_diagonal": False}
     points = [recovery.edges(jgl.solve(source, *point, tol=1e-4, **options).precision) for point in chosen.grid]
-    stable = jgl.edge_stability(X, y, lambda1=weaker.lambda1, lambda2=weaker.lambda2, random_state=0).frequencies
+    halves = {"lambda1": weaker.lambda1, "lambda2": weaker.lambda2, "n_subsamples": 50, "random_state": 0}
+    stable = jgl.edge_stability(X, y, **halves).frequencies
     return {
         "default": recovery.edges(chosen.penalized_precision),
         "best of its points": max(points, key=lambda found: np.nan_to_num(recovery.matthews(found, truth))),

@@ -7,7 +7,7 @@ the connected components of the support.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -177,128 +177,105 @@ def _refit_classes(
     limits: Sequence[Limits],
     edge_clusters: EdgeClusters | None = None,
 ) -> Refit:
-    """Refit components that share edge values jointly, and the others class by class."""
+    """Refit all components: trees in closed form, those that share edge values together, the others one by one."""
     penalised = [sparse.csr_array(matrix).astype(float) for matrix in matrices]
-    shared = (
-        []
-        if edge_clusters is None
-        else [blocks for blocks in coupled_blocks(penalised, edge_clusters) if len(blocks) > 1]
-    )
-    residual, failures = np.zeros(source.n_classes), list[RefitFailure]()
-    fitted: list[_Entries] = [[] for _ in penalised]
-    is_coupled = np.zeros((source.n_classes, source.n_variables), dtype=bool)
-    for blocks in shared:
-        tightest = min((limits[block.k] for block in blocks), key=lambda limit: limit.decrement)
-        fit = _fit_coupled(source, blocks, penalised, cast(EdgeClusters, edge_clusters), plan, tightest)
-        for block, Theta in zip(blocks, fit.Theta, strict=True):
-            is_coupled[block.k, block.members] = True
-            _append_entries(fitted[block.k], block.members, Theta)
-            if fit.failure:
-                names = tuple(source.variable_names[i] for i in block.members)
-                failures.append(RefitFailure(source.class_names[block.k], names, fit.failure))
-            else:
-                residual[block.k] = max(residual[block.k], fit.residual)
-    results = map_on_cores(
-        lambda k: _refit_class(source, k, penalised[k], is_coupled[k], plan, limits[k]),
-        range(source.n_classes),
+    coupled = [] if edge_clusters is None else coupled_blocks(penalised, edge_clusters)
+    groups = [_Group(blocks, [given_block(penalised, b) for b in blocks]) for blocks in coupled if len(blocks) > 1]
+    is_open = np.ones((source.n_classes, source.n_variables), dtype=bool)
+    for block in (block for group in groups for block in group.blocks):
+        is_open[block.k, block.members] = False
+    failures, entries, deviations = list[RefitFailure](), list[_Entries](), list[FloatArray]()
+    for k, Theta in enumerate(penalised):
+        deviation = np.sqrt(source.diagonal(k))
+        for i in np.flatnonzero(deviation <= 0):
+            name = source.variable_names[i]
+            failures.append(RefitFailure(source.class_names[k], (name,), f"{name!r} has zero variance."))
+            deviation[i] = Theta[i, i] ** -0.5  # a variable without variance has no edges and keeps its value
+        upper = sparse.triu(Theta, 1).tocoo()
+        rows, columns = upper.row[is_open[k, upper.row]], upper.col[is_open[k, upper.row]]
+        covariance = source.entries(k, rows, columns)
+        on_trees, is_on_tree = forest_fit(covariance, rows, columns, (1.0 + plan.ridge) * deviation**2, is_open[k])
+        is_open[k] &= ~is_on_tree
+        blocks = diagonal_blocks(Theta)
+        groups += [_Group([Block(k, members)], [start]) for members, start in blocks if is_open[k, members[0]]]
+        entries.append(on_trees)
+        deviations.append(deviation)
+    fits = map_on_cores(
+        lambda group: _fit_group(source, group, deviations, edge_clusters, plan, limits),
+        groups,
         work=float(source.n_classes * source.n_variables**2),
     )
+    residual = np.zeros(source.n_classes)
+    for group, (parts, worst, failure) in zip(groups, fits, strict=True):
+        for block, part in zip(group.blocks, parts, strict=True):
+            entries[block.k].append(part)
+            if failure:
+                names = tuple(source.variable_names[i] for i in block.members)
+                failures.append(RefitFailure(source.class_names[block.k], names, failure))
+            else:
+                residual[block.k] = max(residual[block.k], worst)
     precision = []
-    for k, (pieces, worst, class_failures) in enumerate(results):
-        failures += [failure for failure in class_failures if failure not in failures]
-        residual[k] = max(residual[k], worst)
-        values, rows, columns = (np.concatenate(part) for part in zip(*pieces, *fitted[k], strict=True))
-        precision.append(sparse.csc_array((values, (rows, columns)), shape=penalised[k].shape))
+    for parts, Theta in zip(entries, penalised, strict=True):
+        values, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+        precision.append(sparse.csc_array((values, (rows, columns)), shape=Theta.shape))
     return Refit(precision, residual, tuple(failures), plan.fallback if failures else 0.0)
 
 
-def _fit_coupled(
+@dataclass(frozen=True)
+class _Group:
+    """Components that are fitted together, with their penalised matrices; one component if it shares no edge value."""
+
+    blocks: list[Block]
+    start: list[FloatArray]
+
+
+def _fit_group(
     source: CovarianceSource,
-    blocks: list[Block],
-    penalised: Sequence[Any],
-    edge_clusters: EdgeClusters,
+    group: _Group,
+    deviations: Sequence[FloatArray],
+    edge_clusters: EdgeClusters | None,
     plan: _Plan,
-    limits: Limits,
-) -> Fit:
-    """Joint estimate of components that share values (fused classes)."""
+    limits: Sequence[Limits],
+) -> tuple[_Entries, float, str]:
+    """Entries of each block, residual, and reason of failure; above the size limit or without a maximum by the plan."""
+    blocks, unchanged = group.blocks, group.start
+    limit = min((limits[block.k] for block in blocks), key=lambda limit: limit.decrement)
+    largest = max(len(block.members) for block in blocks)
+    scale: Any = 1.0
+    if len(blocks) == 1:  # on the scale of correlations
+        k, members = blocks[0].k, blocks[0].members
+        scale = np.outer(deviations[k][members], deviations[k][members])
+        R, unchanged = source.block(k, members) / scale, [unchanged[0] * scale]
 
-    def fit(ridge: float, limits: Limits | None) -> Fit:
-        return fit_face(source, blocks, penalised, edge_clusters, ridge, limits)
-
-    unchanged = [given_block(penalised, block) for block in blocks]
-    return _fit_with_fallback(fit, max(len(block.members) for block in blocks), unchanged, plan, limits)
-
-
-def _fit_with_fallback(
-    fit: Callable[[float, Limits | None], Fit], size: int, unchanged: Any, plan: _Plan, limits: Limits
-) -> Fit:
-    """``fit(ridge, limits)``, or the fallback of the plan above its size limit or where no maximum exists."""
-    with blas_threads_for(size):
-        if size > plan.largest:
-            return fit(plan.ridge, None)
-        result = fit(plan.ridge, limits)
-        if not result.failure:
-            return result
-        if not plan.fallback:
-            return replace(result, Theta=unchanged)
-        return replace(fit(plan.fallback, limits), failure=result.failure)
-
-
-def _refit_class(
-    source: CovarianceSource, k: int, penalised: Any, is_coupled: BoolArray, plan: _Plan, limits: Limits
-) -> tuple[_Entries, float, list[RefitFailure]]:
-    """Refit of one class without the variables in `is_coupled`: entries, largest residual and failures."""
-    deviation = np.sqrt(source.diagonal(k))
-    failures = []
-    for i in np.flatnonzero(deviation <= 0):
-        names = (source.variable_names[i],)
-        failures.append(RefitFailure(source.class_names[k], names, f"{names[0]!r} has zero variance."))
-        deviation[i] = penalised[i, i] ** -0.5  # a variable without variance has no edges and keeps its value
-    variance = (1.0 + plan.ridge) * deviation**2
-    upper = sparse.triu(penalised, 1).tocoo()
-    rows, columns = upper.row[~is_coupled[upper.row]], upper.col[~is_coupled[upper.row]]
-    ((diagonal, on_forest, _), *edges), done = forest_fit(source.entries(k, rows, columns), rows, columns, variance)
-    uncoupled, done = ~is_coupled[on_forest], done | is_coupled
-    out: _Entries = [(diagonal[uncoupled], on_forest[uncoupled], on_forest[uncoupled]), *edges]
-    worst = 0.0
-    for members, start in diagonal_blocks(penalised):
-        if done[members[0]]:
-            continue
-        scale = np.outer(deviation[members], deviation[members])
-        R = source.block(k, members) / scale
-        fit = _fit_component(R, start * scale, plan, limits)
-        _append_entries(out, members, fit.Theta / scale)
-        if fit.failure:
-            names = tuple(source.variable_names[i] for i in members)
-            failures.append(RefitFailure(source.class_names[k], names, fit.failure))
-        else:
-            worst = max(worst, fit.residual)
-    return out, worst, failures
-
-
-def _fit_component(R: FloatArray, start: FloatArray, plan: _Plan, limits: Limits) -> Fit:
-    """Estimate of one component from its correlation matrix R."""
-
-    def fit(ridge: float, limits: Limits | None) -> Fit:
+    def fit(ridge: float, limit: Limits | None) -> Fit:
+        if len(blocks) > 1:
+            return fit_face(source, blocks, unchanged, cast(EdgeClusters, edge_clusters), ridge, limit)
         np.fill_diagonal(R, 1.0 + ridge)
-        return Fit(best_multiple(start, R), 0.0) if limits is None else fit_support(R, start != 0, start, limits)
+        start = unchanged[0]
+        fitted = Fit(best_multiple(start, R), 0.0) if limit is None else fit_support(R, start != 0, start, limit)
+        return replace(fitted, Theta=[fitted.Theta])
 
-    return _fit_with_fallback(fit, len(R), start, plan, limits)
+    with blas_threads_for(largest):
+        found = fit(plan.ridge, None if largest > plan.largest else limit)
+        if found.failure and plan.fallback:
+            found = replace(fit(plan.fallback, limit), failure=found.failure)
+        elif found.failure:
+            found = replace(found, Theta=unchanged)
+    parts = []
+    for block, Theta in zip(blocks, found.Theta, strict=True):
+        rows, columns = np.nonzero(Theta)
+        parts.append(((Theta / scale)[rows, columns], block.members[rows], block.members[columns]))
+    return parts, found.residual, found.failure
 
 
 #: Parts of a sparse matrix in coordinate form: values, rows, columns.
 _Entries = list[tuple[FloatArray, IntArray, IntArray]]
 
 
-def _append_entries(out: _Entries, members: IntArray, block: FloatArray) -> None:
-    rows, columns = np.nonzero(block)
-    out.append((block[rows, columns], members[rows], members[columns]))
-
-
 def forest_fit(
-    covariance: FloatArray, rows: IntArray, columns: IntArray, variance: FloatArray
+    covariance: FloatArray, rows: IntArray, columns: IntArray, variance: FloatArray, among: BoolArray
 ) -> tuple[_Entries, BoolArray]:
-    """Closed-form estimate of all components that are trees, and the mask (p,) of their variables.
+    """Closed-form estimate of all components that are trees, and the mask (p,) of their variables, `among` those given.
 
     On a tree ``Theta_ij = -s_ij / (s_ii s_jj - s_ij^2)`` for every edge and ``Theta_ii`` is 1 / s_ii plus
     ``s_ij^2 / (s_ii (s_ii s_jj - s_ij^2))`` for each of its edges. Components with a perfect correlation are left to
@@ -311,7 +288,7 @@ def forest_fit(
     singular = minor <= 1e-12 * variance[rows] * variance[columns]
     general = np.bincount(label[rows], minlength=n_components) != np.bincount(label, minlength=n_components) - 1
     general[label[rows[singular]]] = True
-    on_tree = ~general[label]
+    on_tree = among & ~general[label]
     edge_mask = on_tree[rows]
     i, j, s, minor = rows[edge_mask], columns[edge_mask], covariance[edge_mask], minor[edge_mask]
     diagonal = 1.0 / variance

@@ -305,13 +305,12 @@ def coupled_blocks(precision: Sequence[Any], edge_clusters: EdgeClusters) -> lis
 def fit_face(
     source: CovarianceSource,
     blocks: list[Block],
-    precision: Sequence[Any],
+    start: list[FloatArray],
     edge_clusters: EdgeClusters,
     ridge: float,
     limits: Limits | None,
 ) -> Fit:
-    """Newton's method from the best multiple of the penalised matrices; with `limits` None, that multiple itself."""
-    start = [given_block(precision, block) for block in blocks]
+    """Newton's method from the best multiple of the penalised blocks `start`; with `limits` None, that multiple."""
     face = _likelihood(source, blocks, start, edge_clusters, ridge)
     z = face.best_multiple(start)
     if limits is None:
