@@ -170,7 +170,7 @@ def test_examples_in_docstrings_run(module):
     pytest.importorskip("matplotlib").use("Agg")
     pytest.importorskip("anndata")
     pyplot = importlib.import_module("matplotlib.pyplot")
-    globs = example_names("jointglasso.plots") if module.startswith("jointglasso.plots.") else {}
+    globs = example_names(module.rpartition(".")[0])
     flags = doctest.NORMALIZE_WHITESPACE
     result = doctest.testmod(importlib.import_module(module), optionflags=flags, extraglobs=globs)
     pyplot.close("all")

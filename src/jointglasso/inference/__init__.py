@@ -4,6 +4,16 @@
 variances, `tests` has the tests of edges and of differences with their q-values, and `result` the tables.
 `explained_variance` has the predictability of variables. `permutation`, `bootstrap` and `case_dropping` repeat the
 estimation on resamples through `batch`; `data` reads the samples and has the combinations of options that are valid.
+
+Examples
+--------
+Those of the results continue these lines:
+
+>>> import numpy as np
+>>> import jointglasso as jgl
+>>> rng = np.random.default_rng(0)
+>>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+>>> X[:, 1] += X[:, 0]
 """
 
 from jointglasso.inference.bootstrap import NetworkBootstrap, bootstrap_network

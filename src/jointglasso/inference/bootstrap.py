@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,11 @@ from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.data.checks import InputError, check_choice, check_count, known_arguments
+from jointglasso.data.checks import check_choice, check_count, known_arguments
 from jointglasso.inference.batch import Draws, Scores, resampled_rows
 from jointglasso.inference.data import read_inference_data
 from jointglasso.inference.infer_edges import infer_from
-from jointglasso.inference.result import check_level, check_rate
+from jointglasso.inference.result import by_class_and_variable, check_level, check_rate, differences_by_variable
 from jointglasso.inference.tests import edge_p_values, pooled_effect, q_values
 from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
 
@@ -61,11 +60,6 @@ class NetworkBootstrap(ReprMixin):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
     >>> again = jgl.bootstrap_network(X, y, n_resamples=20, random_state=0)
     >>> again.edges()[["class", "variable1", "variable2", "found"]]
       class variable1 variable2  found
@@ -125,11 +119,7 @@ class NetworkBootstrap(ReprMixin):
         values = self._centralities(measure)
         estimate, low, high = self._corrected(values, level)
         columns = {measure: estimate, "low": low, "high": high, "rank": (ranks(values[1:]) + 1.0).mean(axis=0)}
-        parts = [
-            {"class": name, "variable": self.variable_names, **{key: column[:, k] for key, column in columns.items()}}
-            for k, name in enumerate(self.class_names)
-        ]
-        frame = pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
+        frame = by_class_and_variable(self.class_names, self.variable_names, columns)
         return frame.sort_values(["class", "rank"], kind="stable", ignore_index=True)
 
     def centrality_differences(self, measure: str = "strength", *, level: float = 0.95) -> pd.DataFrame:
@@ -147,18 +137,16 @@ class NetworkBootstrap(ReprMixin):
             error over the resamples), `q_value` (over the variables of a comparison).
         """
         values = self._centralities(measure)
-        parts = []
-        for a, b in combinations(range(len(self.class_names)), 2):
+
+        def columns(a: int, b: int) -> dict[str, FloatArray]:
             change = values[:, :, a] - values[:, :, b]
             estimate, low, high = self._corrected(change, level)
             error = change[1:].std(axis=0, ddof=1)
+            known = np.where(error > 0, estimate, np.nan)  # without a common pair there is no difference
             p = 2.0 * stats.norm.sf(np.abs(estimate) / np.where(error > 0, error, np.inf))
-            columns = {"difference": estimate, "low": low, "high": high, "p_value": p, "q_value": q_values(p, len(p))}
-            names = {"class1": self.class_names[a], "class2": self.class_names[b], "variable": self.variable_names}
-            parts.append(pd.DataFrame({**names, **columns})[error > 0])
-        if not parts:
-            raise InputError("Differences are between classes, and there is only one: give labels y.", "y")
-        return pd.concat(parts).sort_values("p_value", kind="stable", ignore_index=True)
+            return {"difference": known, "low": low, "high": high, "p_value": p}
+
+        return differences_by_variable(self.class_names, self.variable_names, columns).dropna(ignore_index=True)
 
     def hubs(self, n: int = 5, measure: str = "strength") -> pd.DataFrame:
         """Table of the hubs: fraction of the resamples in which a variable is among the `n` most central of its class.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,8 @@ from jointglasso.data.checks import InputError, check_choice, known_arguments
 from jointglasso.inference import tests
 from jointglasso.inference.batch import LARGEST
 from jointglasso.inference.data import InferenceData, read_inference_data
-from jointglasso.inference.result import check_level, check_rate
+from jointglasso.inference.result import by_class_and_variable, check_level, check_rate, differences_by_variable
 from jointglasso.inference.standard_errors import variance_by_unit
-from jointglasso.inference.tests import q_values
 
 #: Folds of the cross-fitting.
 FOLDS = 10
@@ -48,13 +46,13 @@ class Predictability(ReprMixin):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(200, 4)), np.repeat(["ill", "well"], 100)
-    >>> X[:100, 1] += X[:100, 0]
-    >>> jgl.predictability(X, y).differences(fdr=0.1)["variable"].tolist()
-    ['x0', 'x1']
+    >>> jgl.predictability(X, y).table.round(1)
+              ill  well
+    variable
+    x0        0.4   0.7
+    x1        0.4   0.6
+    x2        0.0   0.1
+    x3        0.0   0.0
     """
 
     eta: FloatArray
@@ -72,11 +70,7 @@ class Predictability(ReprMixin):
     def variables(self, *, level: float = 0.95) -> pd.DataFrame:
         """Table with the columns `class`, `variable`, `predictability` (R^2), `low` and `high`, largest R^2 first."""
         values = dict(zip(("predictability", "low", "high"), self._intervals(level), strict=True))
-        parts = [
-            {"class": name, "variable": self.variable_names, **{key: value[:, k] for key, value in values.items()}}
-            for k, name in enumerate(self.class_names)
-        ]
-        frame = pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
+        frame = by_class_and_variable(self.class_names, self.variable_names, values)
         return frame.sort_values("predictability", ascending=False, kind="stable", ignore_index=True)
 
     def differences(self, *, fdr: float | None = None, level: float = 0.95) -> pd.DataFrame:
@@ -95,17 +89,15 @@ class Predictability(ReprMixin):
             Columns `class1`, `class2`, `variable`, `difference`, `low`, `high`, `p_value` (Welch's test of eta),
             `q_value` (over the variables of a comparison). The classes must be independent samples.
         """
-        if len(self.class_names) < 2:
-            raise InputError("Differences are between classes, and there is only one: give labels y.", "y")
-        intervals, parts = self._intervals(level), []
-        for a, b in combinations(range(len(self.class_names)), 2):
+        intervals = self._intervals(level)
+
+        def columns(a: int, b: int) -> dict[str, FloatArray]:
             both = [a, b]
             change, low, high = tests.difference_interval(*(part[:, both] for part in intervals))
             p = tests.difference_p_values(self.eta[:, both], self.error[:, both], self.degrees[both])
-            columns = {"difference": change, "low": low, "high": high, "p_value": p}
-            names = {"class1": self.class_names[a], "class2": self.class_names[b], "variable": self.variable_names}
-            parts.append(pd.DataFrame({**names, **columns, "q_value": q_values(p, len(p))}))
-        frame = pd.concat(parts).sort_values("p_value", kind="stable", ignore_index=True)
+            return {"difference": change, "low": low, "high": high, "p_value": p}
+
+        frame = differences_by_variable(self.class_names, self.variable_names, columns)
         return frame if fdr is None else frame[frame["q_value"] <= check_rate(fdr)].reset_index(drop=True)
 
     def _intervals(self, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -75,11 +75,6 @@ class NetworkTest(ReprMixin):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
     >>> test = jgl.network_test(X, y, n_permutations=19, random_state=0)
     >>> test.table.columns.tolist()
     ['statistic', 'value', 'p_value']
@@ -187,13 +182,8 @@ def network_test(
         the data are ignored, and so are sets that have fewer than two in it.
     n_permutations : int, default 1000
         Permutations.
-    random_state : int, RandomState or None
-        Seed of the permutations.
-    callback : callable, optional
-        Called with a `SelectionProgress` after each few permutations.
-    executor : None, "threads", or an object with ``submit``
-        Runs the permutations: threads on all cores by default, an executor of `concurrent.futures`, or a
-        `distributed.Client`. The result does not depend on it.
+    random_state, callback, executor
+        As in `bootstrap_network`, of the permutations.
 
     Returns
     -------

@@ -77,11 +77,6 @@ class Inference(ReprMixin):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
     >>> found = jgl.infer(X, y)
     >>> found.edges(fdr=0.1)[["class", "variable1", "variable2"]]
       class variable1 variable2
@@ -368,6 +363,32 @@ class Inference(ReprMixin):
     def _require_classes(self, what: str) -> None:
         if self.n_classes < 2:
             raise InputError(f"{what} are between classes, and there is only one: give labels y of at least two.", "y")
+
+
+def by_class_and_variable(
+    class_names: tuple[str, ...], variable_names: tuple[str, ...], columns: Mapping[str, FloatArray]
+) -> pd.DataFrame:
+    """Table of quantities (p, K), a row for each variable of each class: `class`, `variable` and the columns."""
+    index = pd.MultiIndex.from_product([class_names, variable_names], names=["class", "variable"])
+    return pd.DataFrame({name: values.T.ravel() for name, values in columns.items()}, index=index).reset_index()
+
+
+def differences_by_variable(
+    class_names: tuple[str, ...], variable_names: tuple[str, ...], columns: Callable[[int, int], dict[str, FloatArray]]
+) -> pd.DataFrame:
+    """Table of the differences between each two classes a and b, smallest p-value first, with q-values by comparison.
+
+    ``columns(a, b)`` are arrays (p,), the p-values among them.
+    """
+    if len(class_names) < 2:
+        raise InputError("Differences are between classes, and there is only one: give labels y.", "y")
+    parts = []
+    for a, b in combinations(range(len(class_names)), 2):
+        values = columns(a, b)
+        names = {"class1": class_names[a], "class2": class_names[b], "variable": variable_names}
+        q = q_values(values["p_value"], len(variable_names))
+        parts.append(pd.DataFrame({**names, **values, "q_value": q}))
+    return pd.concat(parts).sort_values("p_value", kind="stable", ignore_index=True)
 
 
 def check_rate(fdr: float) -> float:

@@ -1,4 +1,15 @@
-"""Choosing the penalties, and how far the edges can be trusted."""
+"""Choosing the penalties, and how far the edges can be trusted.
+
+Examples
+--------
+Those of the results continue these lines:
+
+>>> import numpy as np
+>>> import jointglasso as jgl
+>>> rng = np.random.default_rng(0)
+>>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
+>>> X[:, 1] += X[:, 0]
+"""
 
 from jointglasso.screening.curve import lambda_max
 from jointglasso.selection.criteria import aic, bic, ebic, jbic

@@ -55,11 +55,6 @@ class SelectionResult:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
     >>> chosen = jgl.select(X, y)
     >>> chosen.criterion, chosen.solution.n_edges
     ('jbic', [1, 1])

@@ -91,11 +91,6 @@ class SelectionProgress:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
     >>> stages = set()
     >>> chosen = jgl.select(X, y, callback=lambda progress: stages.add(progress.stage))
     >>> sorted(stages)
