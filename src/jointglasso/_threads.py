@@ -52,8 +52,15 @@ def _helpers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, available_cores() - 1), thread_name_prefix="jointglasso")
 
 
+def _after_fork() -> None:
+    """Forget the threads, which do not survive a fork, and a lock that one of them may have held."""
+    global _limit_lock
+    _helpers.cache_clear()
+    _limit_lock = Lock()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_helpers.cache_clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 _thread_state = local()

@@ -78,10 +78,12 @@ class ReportPage:
             time.sleep(0.02)
         return result
 
-    def settle(self):
-        """Wait until what was asked for is painted and the tables have followed."""
+    def settle(self, milliseconds=70):
+        """Wait until what was asked for is painted and the tables have followed, which they do 60 ms after a frame."""
         self.driver.execute_async_script(
-            "const done = arguments[0], frame = requestAnimationFrame; setTimeout(() => frame(() => frame(done)), 150);"
+            "const [delay, done] = arguments, frame = requestAnimationFrame;"
+            "frame(() => setTimeout(() => frame(() => frame(done)), delay));",
+            milliseconds,
         )
 
     def find(self, selector):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso import config
+from jointglasso import _threads, config
 from jointglasso._cached_property import cached_property
 from synthetic import make_joint_ggm
 
@@ -84,6 +85,7 @@ def in_forked_process(name):
     child = os.fork()
     if child == 0:
         try:
+            signal.alarm(300)  # a child that waits for a lock ends, and has no result
             os.write(writing, np.frombuffer(call(name), dtype=np.uint8).tobytes()[-4096:])
         finally:
             os._exit(0)
@@ -179,6 +181,14 @@ def test_a_process_forked_while_another_thread_solves():
         stop.set()
         thread.join()
     assert found == [expected[-4096:]] * 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_process_forked_while_another_thread_limits_blas():
+    expected = alone("solve")
+    with _threads._limit_lock:
+        assert in_forked_process("solve") == expected[-4096:]
 
 
 def test_threads_do_not_wait_for_a_property_of_another_object():

@@ -219,6 +219,7 @@ def test_ctrl_c_returns_what_there_is(S):
         if not pressed:
             pressed.append(step)
             os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5)  # this is a worker; the main thread handles the signal
 
     options = {"executor": OneByOne(), "callback": press_ctrl_c, "tol": 1e-12}
     with pytest.warns(jgl.ConvergenceWarning, match="interrupt"):
@@ -467,11 +468,16 @@ def assert_takes_more(run):
     assert all([taken for _, _, taken in once] == NEEDS for once in spans)
 
 
+@pytest.fixture
+def three_cores(monkeypatch):
+    """So many tasks at a time, whatever this machine has."""
+    for module in ("jointglasso.engine.executors", "jointglasso._threads"):
+        monkeypatch.setattr(f"{module}.available_cores", lambda: 3)
+
+
 @pytest.mark.parametrize("where", ["threads", "processes", "many", "unknown"])
-def test_what_is_done_at_the_same_time_fits_into_memory_together(pool, where, monkeypatch):
+def test_what_is_done_at_the_same_time_fits_into_memory_together(pool, where, three_cores):
     """Items that need more than their share are done when others have ended, and all of them are done once."""
-    monkeypatch.setattr("jointglasso.engine.executors.available_cores", lambda: 3)
-    monkeypatch.setattr("jointglasso._threads.available_cores", lambda: 3)
     work = TaskBatch(hungry, NEEDS, None)
     with ThreadPoolExecutor(6) as many:
         unknown = SimpleNamespace(submit=many.submit)
@@ -506,10 +512,8 @@ class AtOnce:
 
 @pytest.mark.parametrize("how", ["threads", "executor"])
 @pytest.mark.parametrize("name", ["select", "edge_stability"])
-def test_solves_at_the_same_time_fit_into_max_memory(name, how, monkeypatch):
+def test_solves_at_the_same_time_fit_into_max_memory(name, how, monkeypatch, three_cores):
     """Each of them alone fits; of two at a time there is no talk, and the numbers are the same."""
-    monkeypatch.setattr("jointglasso.engine.executors.available_cores", lambda: 3)
-    monkeypatch.setattr("jointglasso._threads.available_cores", lambda: 3)
     draw = np.random.default_rng(0)
     X = {k: draw.normal(size=(40, 30)) + 2.0 * draw.normal(size=(40, 1)) for k in "ab"}
     penalties = {"lambda1": 0.2, "lambda2": 0.05}
@@ -532,7 +536,7 @@ def test_solves_at_the_same_time_fit_into_max_memory(name, how, monkeypatch):
         assert np.array_equal(found[1].get(key, 0), found[3].get(key, 0))
 
 
-def test_groups_at_the_same_time_fit_into_max_memory(S, monkeypatch):
+def test_groups_at_the_same_time_fit_into_max_memory(S, monkeypatch, three_cores):
     whole = jgl.solve(S, *LAMBDAS)
     largest = jgl.plan(S, *LAMBDAS).memory
     with ThreadPoolExecutor(3) as three:
@@ -543,7 +547,7 @@ def test_groups_at_the_same_time_fit_into_max_memory(S, monkeypatch):
             assert counted.most == n_concurrent
 
 
-def test_memory_at_the_peak_of_a_stability_selection():
+def test_memory_at_the_peak_of_a_stability_selection(monkeypatch, three_cores):
     """Three solves at a time take more than `max_memory`, and with it they do not."""
     draw = np.random.default_rng(0)
     X = {k: draw.normal(size=(50, 260)) + 1.5 * draw.normal(size=(50, 1)) for k in "ab"}
@@ -551,9 +555,11 @@ def test_memory_at_the_peak_of_a_stability_selection():
     S = jgl.SampleCovariance(list(X.values()), scale="correlation")
     allowed = 1.1 * jgl.plan(S, *penalties.values(), penalize_diagonal=False).memory
     jgl.edge_stability(X, **penalties, n_subsamples=2, tol=0.1)  # kernels are loaded, which takes long while traced
-    peaks = {}
+    run, peaks = GroupRunner.run, {}
     with ThreadPoolExecutor(3) as three:
         for max_memory in (None, allowed):
+            counted = AtOnce(run, 3 if max_memory is None else 1)
+            monkeypatch.setattr(GroupRunner, "run", lambda self, counted=counted: counted(self))
             how = {"executor": three, "max_memory": max_memory}
             tracemalloc.start()
             jgl.edge_stability(X, **penalties, n_subsamples=4, tol=0.1, random_state=0, **how)

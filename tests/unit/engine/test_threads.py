@@ -21,6 +21,11 @@ from jointglasso._threads import (
 )
 
 
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr("jointglasso._threads.available_cores", lambda: 2)
+
+
 def test_every_item_is_done_once_and_in_its_place():
     done = []
     assert map_on_threads(lambda n: done.append(n) or n * n, range(200)) == [n * n for n in range(200)]
@@ -47,11 +52,15 @@ def test_of_several_errors_that_of_the_first_item_is_raised():
             map_on_threads(fail, range(5))
 
 
+@pytest.mark.usefixtures("two_cores")
 def test_no_error_of_a_helper_is_lost():
+    started = threading.Event()
+
     def leave(n):
-        time.sleep(0.01)
         if threading.current_thread() is not threading.main_thread():
+            started.set()
             raise SystemExit(3)
+        started.wait(300)
         return n
 
     with pytest.raises(SystemExit):
@@ -101,12 +110,13 @@ def test_inside_shared_work_a_thread_keeps_to_itself():
         assert set(inside) == {mine}
 
 
+@pytest.mark.usefixtures("two_cores")
 def test_an_interrupt_waits_for_the_helpers():
     running = threading.Event()
 
     def work(n):
         if threading.current_thread() is threading.main_thread():
-            running.wait(5.0)
+            running.wait(300)
             raise KeyboardInterrupt
         running.set()
         time.sleep(0.1)

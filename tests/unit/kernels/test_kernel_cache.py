@@ -43,7 +43,7 @@ def block_temporary_folder(tmp_path):
 
 def run(arguments, environment, tmp_path):
     return subprocess.run(
-        [sys.executable, *arguments], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, *arguments], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600
     )
 
 
@@ -183,7 +183,7 @@ def test_processes_never_wait_for_each_other(tmp_path):
         subprocess.Popen([sys.executable, "-c", ONE_KERNEL], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    assert [process.communicate(timeout=300)[0].split()[0] for process in processes] == ["0"] * 3
+    assert [process.communicate(timeout=600)[0].split()[0] for process in processes] == ["0"] * 3
     assert not [path for path in tmp_path.rglob("*") if path.suffix not in {"", ".nbi", ".nbc"}]
 
 
