@@ -176,10 +176,10 @@ def main() -> None:
         "gap",
         "by",
     )
-    for graph in options.graphs:
-        for n_classes in options.classes:
-            seconds = []
-            for p in options.sizes:
+    seconds: dict[tuple[str, int], list[tuple[int, float]]] = {}
+    for p in options.sizes:  # smallest first: a run that is interrupted has whole sizes
+        for graph in options.graphs:
+            for n_classes in options.classes:
                 arguments = ["--one", "--graphs", graph, "--sizes", str(p), "--classes", str(n_classes)]
                 command = [sys.executable, __file__, *arguments, "--tol", str(options.tol)]
                 try:
@@ -188,19 +188,22 @@ def main() -> None:
                     print(f"# {graph}, p={p}, K={n_classes}: stopped after {options.timeout:g} s", flush=True)
                     continue
                 if done.returncode:
-                    print(f"# {graph}, p={p}, K={n_classes}: {done.stderr.strip().splitlines()[-1]}", flush=True)
+                    error = [f"exit status {done.returncode}", *done.stderr.strip().splitlines()][-1]
+                    print(f"# {graph}, p={p}, K={n_classes}: {error}", flush=True)
                     continue
                 r = json.loads(done.stdout.splitlines()[-1])
-                seconds.append((p, r["rest"] + r["check"]))
+                seconds.setdefault((graph, n_classes), []).append((p, r["rest"] + r["check"]))
                 print_row(
                     graph, p, n_classes, r["largest"], "; ".join(map(str, r["edges"])), r["steps"], f"{r['scan']:.1f}",
                     f"{r['products']:.1f}", f"{r['rest']:.2f}",
                     f"{r['check']:.2f}", f"{r['elapsed']:.0f}", f"{r['peak']:.0f}", f"{r['gap']:.0e}",
                     " ".join(f"{name} {count}" for name, count in r["methods"].items()),
                 )  # fmt: skip
-            if len(seconds) > 1:
-                slope = np.polyfit(*np.log(np.array(seconds)).T, 1)[0]
-                print(f"# {graph}, K={n_classes}: time beside the scan grows as p^{slope:.2f}", flush=True)
+    for (graph, n_classes), measured in seconds.items():
+        if len(measured) > 1:
+            sizes, times = np.log(np.array(measured)).T
+            slopes = ", ".join(f"{slope:.2f}" for slope in np.diff(times) / np.diff(sizes))
+            print(f"# {graph}, K={n_classes}: time beside the scan grows as p to the power {slopes}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,10 @@
 """Groups in sparse storage: the solutions, gaps and proofs of dense blocks, for every penalty of pairs."""
 
+import json
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -203,6 +207,37 @@ def test_sparse_storage_fits_where_dense_blocks_do_not(monkeypatch):
     assert jgl.plan(source, 0.4, 0.0).memory < 2e7
     solution = jgl.solve(source, 0.4, 0.0, max_memory=2e7)
     assert solution.status and "sparse" in solution.methods
+
+
+def stationary_chain(phi, seed, p=2500, n=300):
+    """(n, p): autoregressive process with innovations of variance 1."""
+    X = np.random.default_rng(seed).standard_normal((p, n))
+    X[0] /= np.sqrt(1.0 - phi * phi)
+    for t in range(1, p):
+        X[t] += phi * X[t - 1]
+    return X.T
+
+
+@pytest.mark.parametrize(
+    ("correlations", "lambdas", "objective", "n_edges"),
+    [([0.5], (0.35, 0.0), 3697.14953, 2790), ([0.5, 0.6], (0.3, 0.08), 7402.24629, 7196)],
+)
+def test_objectives_of_an_independent_implementation(correlations, lambdas, objective, n_edges):
+    """Objectives, and edges up to those whose values are tiny, of the prototype of the method and of dense blocks."""
+    data = [stationary_chain(phi, seed) for seed, phi in enumerate(correlations)]
+    solution = jgl.solve(jgl.SampleCovariance(data), *lambdas, tol=1e-9)
+    assert set(solution.methods) == {"sparse"} and solution.status
+    assert solution.objective == pytest.approx(objective, abs=2e-5)
+    assert abs(sum(solution.n_edges) - n_edges) <= 5
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_connected_variables_in_little_memory():
+    script = Path(__file__).parents[2] / "benchmarks" / "sparse_storage.py"
+    case = [sys.executable, script, "--one", "--graphs", "chain", "--sizes", "100000", "--classes", "1"]
+    result = json.loads(subprocess.run(case, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    assert result["largest"] == 100_000 and result["methods"] == {"sparse": 1}
+    assert result["gap"] <= 1e-8 and result["peak"] < 1536
 
 
 def designs():

@@ -7,7 +7,7 @@ the sparsity of `minimum_degree` and a dense tail of m variables, (m, m).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +48,17 @@ class FactorSparsity:
     """(E,): position of each entry in the sparse columns, or beyond them in the tail, (m, m)."""
 
     @classmethod
-    def of(cls, n: int, i: IntArray, j: IntArray, limit: float = np.inf) -> FactorSparsity | None:
+    def of(cls, n: int, i: IntArray, j: IntArray) -> FactorSparsity:
+        """Order and sparsity of a matrix of n variables."""
+        return cast(FactorSparsity, cls.within(np.inf, n, i, j))
+
+    @classmethod
+    def within(cls, limit: float, n: int, i: IntArray, j: IntArray) -> FactorSparsity | None:
         """Order and sparsity; None if the sum of squared column lengths exceeds `limit`."""
         from jointglasso.kernels.sparse_order import minimum_degree
 
         start, other, _ = neighbours(n, i, j)
-        order, n_columns, offset, rows = minimum_degree(start, other, _TAIL_FRACTION, float(limit))
+        order, n_columns, offset, rows = minimum_degree(start, other, _TAIL_FRACTION, limit)
         if n_columns < 0:
             return None
         self = cls(order, n_columns, offset, rows, np.empty(0, dtype=np.int64))

@@ -1,16 +1,16 @@
-"""One large group in sparse storage: candidate pairs with their covariances, and working sets of entries.
+"""One large group in sparse storage: candidate pairs with their covariances, working sets of entries, and points.
 
 Candidates are the pairs of a scan with slack, and those with a weight below 1: every other pair has a weighted
 covariance of at most `t` times its weight in each class, so that it is inside the dual ball while ``w_k |W_k,ij| <=
 slack`` in each class. Theta is non-zero at entries (pair, class) of a working set, a subset of the candidates and of
-other pairs that were found to violate the conditions.
+other pairs that were found to violate the conditions. Each class has an elimination order of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -55,10 +55,10 @@ class SparseGroup:
         """Classes with a block in the group."""
         return np.unique(self.layout.block_class).tolist()
 
-    def map_classes(self, function: Callable[[int], Result]) -> list[Result]:
-        """Apply a function to each class on threads; with several classes BLAS has one thread."""
+    def map_classes(self, function: Callable[[int], Result]) -> dict[int, Result]:
+        """Results of a function for each class, on threads; with several classes BLAS has one thread."""
         with single_threaded_blas() if len(self.classes) > 1 else nullcontext():
-            return Workers(self.n_threads).map(function, self.classes)
+            return dict(zip(self.classes, Workers(self.n_threads).map(function, self.classes), strict=True))
 
     def map_pieces(
         self, function: Callable[[tuple[int, IntArray]], Result], indices: Iterable[tuple[int, IntArray]], n_pieces: int
@@ -216,32 +216,20 @@ class ActiveEntries:
     @cached_property
     def sparsity(self) -> dict[int, FactorSparsity]:
         """Elimination order and sparsity of the factor of each class."""
-        row, column = self.members
-        slot = self.group.slot
-
-        def order(k: int) -> FactorSparsity | None:
-            index = self.of_class[k]
-            return FactorSparsity.of(len(self.group.members_of[k]), slot[row[index]], slot[column[index]])
-
-        found = self.group.map_classes(order)
-        return {k: sparsity for k, sparsity in zip(self.group.classes, found, strict=True) if sparsity is not None}
+        row, column = (self.group.slot[members] for members in self.members)
+        return self.group.map_classes(
+            lambda k: FactorSparsity.of(len(self.group.members_of[k]), row[self.of_class[k]], column[self.of_class[k]])
+        )
 
     def factor(self, theta: FloatArray, diagonal: FloatArray) -> dict[int, SparseFactor] | None:
         """Factor of each class at the entries (E,) and the diagonal (M,); None if a class is not definite."""
         if not (diagonal > 0.0).all():
             return None
-
-        def one(k: int) -> SparseFactor | None:
-            return self.sparsity[k].factor(diagonal[self.group.members_of[k]], theta[self.of_class[k]])
-
-        found = self.group.map_classes(one)
-        factors = {k: factor for k, factor in zip(self.group.classes, found, strict=True) if factor is not None}
-        return factors if len(factors) == len(found) else None
-
-    def invert(self, factors: dict[int, SparseFactor]) -> dict[int, SparseInverse]:
-        """Entries of the inverse of each class."""
-        found = self.group.map_classes(lambda k: factors[k].invert())
-        return dict(zip(self.group.classes, found, strict=True))
+        computed = self.group.map_classes(
+            lambda k: self.sparsity[k].factor(diagonal[self.group.members_of[k]], theta[self.of_class[k]])
+        )
+        factors = {k: factor for k, factor in computed.items() if factor is not None}
+        return factors if len(factors) == len(computed) else None
 
     def gather(self, inverses: dict[int, SparseInverse]) -> tuple[FloatArray, FloatArray]:
         """(E,), (M,): W at the entries and on the diagonal."""
@@ -266,3 +254,50 @@ class ActiveEntries:
         members = self.group.members_of[k]
         start, other, edge = neighbours(len(members), slot[row[index]], slot[column[index]])
         return SparseMatrix(diagonal[members], start, other, theta[index][edge])
+
+
+@dataclass(frozen=True)
+class SparsePoint:
+    """Theta on a working set, with the factors and inverses of its classes."""
+
+    working_set: ActiveEntries
+    theta: FloatArray
+    """(E,): entries of the working set."""
+    diagonal: FloatArray
+    """(M,): diagonal entries."""
+    factors: dict[int, SparseFactor]
+    inverses: dict[int, SparseInverse] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, working_set: ActiveEntries, theta: FloatArray, diagonal: FloatArray) -> SparsePoint | None:
+        """The point with its factors; None if a class is not positive definite."""
+        factors = working_set.factor(theta, diagonal)
+        return None if factors is None else cls(working_set, theta, diagonal, factors)
+
+    @property
+    def group(self) -> SparseGroup:
+        return self.working_set.group
+
+    @property
+    def support(self) -> GroupSupport:
+        """Theta as a list of pairs."""
+        return self.working_set.support(self.theta, self.diagonal)
+
+    def inverted(self) -> SparsePoint:
+        """The point with its inverses."""
+        return replace(self, inverses=self.group.map_classes(lambda k: self.factors[k].invert()))
+
+    def terms(self) -> tuple[FloatArray, float]:
+        """Terms of the objective: traces by entry and member, log-determinants; and the sum of the penalties."""
+        group, entries = self.group, self.working_set
+        weight = group.weights[group.member_class]
+        logdets = [-group.weights[k] * factor.logdet for k, factor in self.factors.items()]
+        traces = 2.0 * entries.weight * entries.S * self.theta, weight * group.diagonal * self.diagonal
+        penalties = 2.0 * float(group.penalty.value(self.theta, entries.entries).sum())
+        penalties += group.diagonal_penalty * float(self.diagonal.sum())
+        return np.concatenate([*traces, logdets]), penalties
+
+    @property
+    def objective(self) -> float:
+        terms, penalties = self.terms()
+        return float(terms.sum()) + penalties

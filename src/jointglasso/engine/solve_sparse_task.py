@@ -90,7 +90,7 @@ def sparse_costs(problem: JointProblem, method: str, blocks: ClassBlocks, scanne
             if len(inside) <= config.SPARSE_PAIRS * blocks.sizes[b]:
                 limit = 3.0 * float(blocks.sizes[b]) ** 3
                 i, j = slot[scanned.rows[inside]], slot[scanned.columns[inside]]
-                sparsity = FactorSparsity.of(int(blocks.sizes[b]), np.minimum(i, j), np.maximum(i, j), limit)
+                sparsity = FactorSparsity.within(limit, int(blocks.sizes[b]), np.minimum(i, j), np.maximum(i, j))
             if sparsity is None:
                 seconds = np.inf
                 break
@@ -116,13 +116,13 @@ def multiplication_rates() -> tuple[float, float]:
     seconds = []
     with single_threaded_blas():
         for one, entries in ((sparsity, np.full(len(i), -0.1)), (dense, np.empty(0))):
-            diagonal, best = np.ones(len(one.order)), np.inf  # type: ignore[union-attr]
+            diagonal, best = np.ones(len(one.order)), np.inf
             for _ in range(4):
                 began = time.perf_counter()
                 one.factor(diagonal, entries).invert()  # type: ignore[union-attr]
                 best = min(best, time.perf_counter() - began)
             seconds.append(best)
-    return 4.0 * sparsity.work[0] / seconds[0], 500.0**3 / seconds[1]  # type: ignore[union-attr]
+    return 4.0 * sparsity.work[0] / seconds[0], 500.0**3 / seconds[1]
 
 
 def solve_sparse_task(item: Task, shared: TaskContext, progress: TaskProgress) -> TaskResult | Task:

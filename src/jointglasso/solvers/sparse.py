@@ -1,7 +1,14 @@
-"""Solution of a large group in sparse storage: steps on a working set, and a check of all pairs between them.
+"""Solution of a large group in sparse storage: proximal steps on a working set, and a check of all pairs between them.
 
-Each check covers all pairs outside the working set, so that zeros may leave it: the sparsity of the factor shrinks, and
-the check finds them again where they are needed.
+A step is one of proximal gradient in the metric of the diagonal of the Hessian. At Theta with inverse W the Hessian of
+``-w log det Theta`` has the diagonal entries ``h_ij = w (W_ii W_jj + W_ij^2)`` for a pair and ``h_ii = w W_ii^2``. The
+step minimises ``h / (2 alpha) (x - theta)^2 - g x + phi(x)`` for each pair, g = w (W - S) being the negative gradient;
+alpha is Barzilai and Borwein's step length in that metric, and the largest of the last objectives must fall (Grippo,
+Lampariello and Lucidi). A trial costs one sparse factorisation, an accepted step the entries of the inverse on the
+sparsity of the factor as well.
+
+Once the gap estimated in the metric reaches a target, all pairs outside the working set are checked. Therefore zeros
+may leave the working set: the sparsity of the factor shrinks, and the check finds them again where they are needed.
 """
 
 from __future__ import annotations
@@ -13,12 +20,20 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.blocks.big_group import GroupSupport
-from jointglasso.blocks.sparse_group import ActiveEntries, SparseGroup
-from jointglasso.solvers.base import IterativeMethod, run
+from jointglasso.blocks.sparse_group import ActiveEntries, SparseGroup, SparsePoint
+from jointglasso.solvers.base import IterativeMethod, State, run
 from jointglasso.solvers.sparse_check import Examined
 from jointglasso.solvers.sparse_dual import SparseDual
-from jointglasso.solvers.sparse_gradient import ProximalState, SparsePoint
 from jointglasso.solvers.unstored import BestUnstored, UnstoredTask
+
+#: Limits of the step length; number of objectives of which the largest must fall, and by which fraction of the model.
+_STEPS, _MEMORY, _DECREASE = (1e-4, 20.0), 5, 1e-4
+
+#: Maximal halvings of a step; beyond, rounding prevents progress.
+_HALVINGS = 60
+
+#: Relative rounding error of an objective, by which it may rise.
+_ROUNDING = 1e-14
 
 #: Estimated gap, relative to the objective, at which all pairs are checked for the first time; factor of the target
 #: between two checks while pairs violate the conditions; target in units of the gap limit.
@@ -31,6 +46,73 @@ _TRIAL_STEPS, _TRIALS, _MAX_STEPS = 10, 4.0, 300
 #: New pairs of a working set per variable, at most; target of the gap, relative to the objective, at the level of
 #: rounding.
 _NEW_PAIRS, _ROUNDING_TARGET = 4, 1e-15
+
+
+class ProximalState(State):
+    """Iterate on a working set: a point with inverses, its negative gradient g, the metric h, and the step length."""
+
+    def __init__(self, point: SparsePoint, target: float) -> None:
+        super().__init__()
+        self.restart(point, target)
+
+    def restart(self, point: SparsePoint, target: float) -> None:
+        """Start at a point on any working set; all pairs are checked once the estimated gap is at most `target`."""
+        self.target, self.alpha, self.objectives = target, 1.0, list[float]()
+        self.n_steps, self.n_trials = 0, 0
+        self._enter(point)
+
+    def _enter(self, point: SparsePoint) -> None:
+        """Continue from another point of the working set."""
+        self.point = point = point.inverted()
+        self.objective = point.objective
+        self.objectives.append(self.objective)
+        entries, group = point.working_set, point.group
+        W, variance = entries.gather(point.inverses)
+        row, column = entries.members
+        weight = group.weights[group.member_class]
+        self.h = entries.weight * (variance[row] * variance[column] + W * W)
+        self.h_diagonal = weight * variance * variance
+        self.g = entries.weight * (W - entries.S)
+        self.g_diagonal = weight * (variance - group.diagonal) - group.diagonal_penalty
+        u = group.penalty.nearest_subgradient(point.theta, self.g, entries.entries)
+        #: Duality gap to second order in the metric.
+        self.gap_estimate = float(
+            ((u - self.g) ** 2 / self.h).sum() + 0.5 * (self.g_diagonal**2 / self.h_diagonal).sum()
+        )
+
+    def _trial(self) -> tuple[SparsePoint | None, float]:
+        """The point after a step, if definite, and the squared length of the step in the metric."""
+        point, curvature = self.point, self.h / self.alpha
+        entries = point.working_set
+        theta = point.group.penalty.update(curvature, curvature * point.theta + self.g, entries.entries)
+        diagonal = point.diagonal + self.alpha * self.g_diagonal / self.h_diagonal
+        self.n_trials += 1
+        trial = SparsePoint.of(entries, theta, diagonal)
+        return trial, _sums(self.h * (theta - point.theta) ** 2, self.h_diagonal * (diagonal - point.diagonal) ** 2)
+
+    def step(self) -> None:
+        """One accepted step; ends with "rounding" if none decreases the objective."""
+        reference = max(self.objectives[-_MEMORY:])
+        reference += _ROUNDING * abs(reference)
+        for _ in range(_HALVINGS):
+            trial, length = self._trial()
+            if trial is not None and trial.objective <= reference - _DECREASE * length / self.alpha:
+                break
+            self.alpha *= 0.5
+        else:
+            self.ended = "rounding"
+            return
+        before, g, g_diagonal = self.point, self.g, self.g_diagonal
+        self._enter(trial)
+        self.n_iter, self.n_steps = self.n_iter + 1, self.n_steps + 1
+        moved, moved_diagonal = trial.theta - before.theta, trial.diagonal - before.diagonal
+        change = _sums(moved * (g - self.g), moved_diagonal * (g_diagonal - self.g_diagonal))
+        self.alpha = float(np.clip(length / change if change > 0.0 else _STEPS[1], *_STEPS))
+
+
+def _sums(of_entries: FloatArray, of_diagonal: FloatArray) -> float:
+    """Sum over a symmetric matrix, given by its entries above the diagonal and its diagonal."""
+    return 2.0 * float(of_entries.sum()) + float(of_diagonal.sum())
 
 
 @dataclass(frozen=True, kw_only=True)

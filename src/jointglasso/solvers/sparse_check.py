@@ -18,10 +18,9 @@ from scipy import sparse
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.sparse_factor import SparseInverse
-from jointglasso.blocks.sparse_group import LISTED_SLACK
+from jointglasso.blocks.sparse_group import LISTED_SLACK, SparsePoint
 from jointglasso.penalties.base import l1_weights, times
 from jointglasso.rounding import sum_error
-from jointglasso.solvers.sparse_gradient import SparsePoint
 
 _UNIT = np.finfo(np.float64).eps / 2.0
 
@@ -30,7 +29,7 @@ _COLUMNS, _LISTED, _EXAMINED = 32, 500_000, 1_000_000
 
 #: Fractions of the slack to which columns of W are computed, at first and where that leaves a doubt; largest relative
 #: error of W that is accepted on the sparsity.
-_COLUMN_SLACK, _ENTRY_SLACK, _MAX_ERROR = 0.02, 2e-11, 0.05
+_COLUMN_SLACK, _ENTRY_SLACK, _MAX_ERROR = 0.02, 2e-11, 0.04
 
 #: Steps of the power method for the least eigenvalue of Theta.
 _POWER_STEPS = 30
@@ -42,18 +41,23 @@ _FRACTIONS = (0.9, 0.7, 0.5, 0.3, 0.1, 0.01, 1e-4)
 class ClassInverse:
     """W of one class with error bounds: on the sparsity of the factor, by local relaxation, or solved for."""
 
-    def __init__(self, point: SparsePoint, k: int) -> None:
+    def __init__(self, inverse: SparseInverse, matrix: Any, entries: FloatArray, slack: float) -> None:
+        """Theta by its non-zero entries (`matrix`), and by its entries (E,) on the sparsity; the slack is that of W."""
         from jointglasso.kernels.sparse_columns import RelaxationLimits
 
-        working_set, self.inverse = point.working_set, point.inverses[k]
-        self.matrix = working_set.matrix(k, point.theta, point.diagonal)
-        self.theta = _symmetric(self.matrix)
-        entries = point.theta[working_set.of_class[k]]
-        self.mu = least_eigenvalue(self.inverse, self.matrix.diagonal, entries)
-        sparsity = self.inverse.sparsity
+        self.inverse, self.matrix, self.slack, sparsity = inverse, matrix, slack, inverse.sparsity
+        off = sparse.csr_array((matrix.value, matrix.other, matrix.start), shape=2 * (len(matrix.diagonal),))
+        self.theta = sparse.csr_array(off + sparse.diags_array(matrix.diagonal))
+        self.mu = least_eigenvalue(inverse, matrix.diagonal, entries)
         column_work = len(sparsity.rows) + sparsity.n_tail**2 // 16  # as long as a column by the factor takes
-        self.slack = point.group.slack / point.group.weights[k]
-        self.limits = RelaxationLimits(self.mu, _COLUMN_SLACK * self.slack, column_work + 1000)
+        self.limits = RelaxationLimits(self.mu, _COLUMN_SLACK * slack, column_work + 1000)
+
+    @classmethod
+    def of(cls, point: SparsePoint, k: int) -> ClassInverse:
+        """W of class k of a point with inverses."""
+        working_set, slack = point.working_set, point.group.slack / point.group.weights[k]
+        matrix = working_set.matrix(k, point.theta, point.diagonal)
+        return cls(point.inverses[k], matrix, point.theta[working_set.of_class[k]], slack)
 
     @cached_property
     def error(self) -> tuple[float, float]:
@@ -138,13 +142,6 @@ def _pieces(items: IntArray, size: int) -> list[IntArray]:
     return [items[first : first + size] for first in range(0, len(items), size)]
 
 
-def _symmetric(matrix: Any) -> Any:
-    """Theta as a sparse matrix of SciPy."""
-    n = len(matrix.diagonal)
-    off = sparse.csr_array((matrix.value, matrix.other, matrix.start), shape=(n, n))
-    return sparse.csr_array(off + sparse.diags_array(matrix.diagonal))
-
-
 def least_eigenvalue(inverse: SparseInverse, diagonal: FloatArray, entries: FloatArray) -> float:
     """Proved lower bound on the least eigenvalue of Theta, given by its diagonal and entries; 0 if there is none.
 
@@ -203,8 +200,7 @@ class PairCheck:
     def __init__(self, point: SparsePoint) -> None:
         self.point, self.group = point, point.group
         self.box = self.group.penalty.box_radius(self.group.layout.n_classes)
-        found = self.group.map_classes(lambda k: ClassInverse(point, k))
-        self.inverses = dict(zip(self.group.classes, found, strict=True))
+        self.inverses = self.group.map_classes(lambda k: ClassInverse.of(point, k))
         layout = self.group.layout
         self.root_error = np.zeros((layout.n_classes, len(layout.variables)))
         """(K, U): products of two are bounds on the errors of W on the sparsity."""

@@ -22,12 +22,12 @@ from scipy import sparse
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
+from jointglasso.blocks.sparse_group import SparsePoint
 from jointglasso.blocks.system import find_keys
 from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, precision_radius
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import error_of_sums, sum_error
 from jointglasso.solvers.sparse_check import ClassInverse, Examined, PairCheck
-from jointglasso.solvers.sparse_gradient import SparsePoint
 from jointglasso.solvers.unstored import UnstoredDual
 
 _UNIT = np.finfo(np.float64).eps / 2.0
@@ -97,8 +97,7 @@ class SparseDual(UnstoredDual):
     @cached_property
     def _gaps(self) -> dict[int, tuple[float, float, float]]:
         """Of each class: gap, part of it due to rounding, error of the log-determinant."""
-        group = self.point.group
-        return dict(zip(group.classes, group.map_classes(self._gap_of), strict=True))
+        return self.point.group.map_classes(self._gap_of)
 
     def _gap_of(self, k: int) -> tuple[float, float, float]:
         group, inverse = self.point.group, self.inverses[k]

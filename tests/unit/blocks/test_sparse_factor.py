@@ -1,5 +1,7 @@
 """Sparse Cholesky factor, entries of the inverse, columns and eigenvalue bounds against dense linear algebra."""
 
+import math
+from decimal import Decimal, getcontext
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from jointglasso.blocks import sparse_factor
 from jointglasso.blocks.sparse_factor import FactorSparsity, neighbours
-from jointglasso.solvers.sparse_check import least_eigenvalue
+from jointglasso.kernels.sparse_columns import SparseMatrix
+from jointglasso.solvers.sparse_check import ClassInverse, least_eigenvalue
 from tests.helpers.sparse_designs import grid_edges, random_edges
 
 
@@ -71,7 +74,7 @@ def test_the_sparsity_is_that_of_the_factor():
 
 def test_an_expensive_order_is_given_up():
     i, j = random_edges(300, 2000, np.random.default_rng(0))
-    assert FactorSparsity.of(300, i, j, limit=100.0) is None
+    assert FactorSparsity.within(100.0, 300, i, j) is None
 
 
 def test_an_indefinite_matrix_has_no_factor():
@@ -108,12 +111,12 @@ def test_the_backward_error_covers_the_error_of_the_factor(monkeypatch, tail):
 def adversarial(kind, n, seed):
     """(n, n): a sparse positive definite matrix on which rounding shows, and its edges."""
     rng = np.random.default_rng(seed)
-    i, j = random_edges(n, 2 * n, rng)
+    i, j = grid_edges(int(n**0.5)) if kind == "grid" else random_edges(n, 2 * n, rng)
     weight = 10.0 ** rng.uniform(-4, 4, len(i)) if kind == "weights" else np.ones(len(i))
     A = np.zeros((n, n))
     A[i, j] = A[j, i] = -weight
     sums = -A.sum(axis=1)
-    shift = {"singular": 0.0, "nearly singular": 1e-13, "weights": 1e-9, "scaled": 1e-3, "hub": 0.1}[kind]
+    shift = {"grid": 0.1, "singular": 0.0, "nearly singular": 1e-13, "weights": 1e-9, "scaled": 1e-3, "hub": 0.1}[kind]
     if kind == "hub":  # eigenvalues of the star cancel: its diagonal is the sum of the squares
         i, j = np.zeros(n - 1, dtype=np.int64), np.arange(1, n)
         A[:], sums = 0.0, np.ones(n)
@@ -160,6 +163,59 @@ def test_the_eigenvalue_bound_holds_exactly_for_ill_conditioned_matrices(kind, t
         assert 0.0 <= float(E.sum(axis=1).max()) <= norm
         root = np.sqrt(np.diagonal(A)[sparsity.order])
         assert (relative * np.outer(root, root) >= E).all()
+
+
+def exact_inverse(A):
+    """Inverse (n, n) and determinant of a positive definite matrix in rational arithmetic, as it is stored."""
+    n, determinant = len(A), Fraction(1)
+    M = [[Fraction(float(x)) for x in row] + [Fraction(int(a == b)) for b in range(n)] for a, row in enumerate(A)]
+    for a in range(n):
+        pivot = M[a][a]
+        determinant *= pivot
+        M[a] = [x / pivot for x in M[a]]
+        for b in range(n):
+            if b != a and M[b][a]:
+                M[b] = [x - M[b][a] * y for x, y in zip(M[b], M[a], strict=True)]
+    return [row[n:] for row in M], determinant
+
+
+def log(x):
+    """Logarithm of a positive fraction, whose numerator and denominator may be beyond the range of floats."""
+    return Decimal(x.numerator).ln() - Decimal(x.denominator).ln()
+
+
+@pytest.mark.parametrize("tail", [0.25, 2.0])
+@pytest.mark.parametrize("kind", ["grid", "nearly singular", "weights", "scaled", "hub"])
+def test_bounds_on_the_inverse_and_the_determinant_hold_exactly(kind, tail, monkeypatch):
+    """Errors of the entries on the sparsity, of columns and of log det are below their bounds, in exact arithmetic."""
+    monkeypatch.setattr(sparse_factor, "_TAIL_FRACTION", tail)
+    getcontext().prec, n_bounds = 60, 0
+    for seed in range(3):
+        A, i, j = adversarial(kind, 9 if kind == "grid" else 12, seed)
+        n, sparsity = len(A), FactorSparsity.of(len(A), i, j)
+        factor = sparsity.factor(np.diagonal(A), A[i, j])
+        if factor is None:
+            continue
+        start, other, edge = neighbours(n, i, j)
+        matrix = SparseMatrix(np.diagonal(A).copy(), start, other, A[i, j][edge])
+        inverse = ClassInverse(factor.invert(), matrix, A[i, j], 1.0)
+        if not inverse.mu > 0.0:
+            continue
+        (eps, logdet_error), (W, determinant) = inverse.error, exact_inverse(A)
+        X, bounds = inverse.columns(np.arange(n))
+        worst = max(abs(Fraction(X[a, b]) - W[a][b]) / Fraction(bounds[b]) for a in range(n) for b in range(n))
+        assert worst <= 1
+        if not np.isfinite(eps):
+            continue
+        n_bounds += 1
+        a, b = np.triu_indices(n, 1)
+        value, known = inverse.inverse.at(a, b)
+        pairs = [*zip(a[known], b[known], value[known], strict=True)]
+        pairs += zip(range(n), range(n), inverse.inverse.diagonal, strict=True)
+        assert all((Fraction(x) - W[a][b]) ** 2 <= Fraction(eps) ** 2 * W[a][a] * W[b][b] for a, b, x in pairs)
+        stored = log(math.prod(Fraction(x) for x in [*factor.pivot, *np.diagonal(factor.tail)]) ** 2)
+        assert abs(stored - log(determinant)) <= logdet_error
+    assert n_bounds > 0 or kind not in ("grid", "hub")
 
 
 def exact_error(factor, A):

@@ -7,14 +7,13 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.blocks.big_group import BigGroup
-from jointglasso.blocks.sparse_group import LISTED_SLACK, ActiveEntries, SparseGroup
+from jointglasso.blocks.sparse_group import LISTED_SLACK, ActiveEntries, SparseGroup, SparsePoint
 from jointglasso.problem import make_problem
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import scan_pairs, scan_slack
-from jointglasso.solvers.sparse import SparseTask, solve_sparse
+from jointglasso.solvers.sparse import ProximalState, SparseTask, solve_sparse
 from jointglasso.solvers.sparse_check import PairCheck
 from jointglasso.solvers.sparse_dual import SparseDual, spectral_bounds
-from jointglasso.solvers.sparse_gradient import ProximalState, SparsePoint
 from tests.helpers.sparse_designs import grid_edges, markov_field
 
 
