@@ -326,7 +326,7 @@ GROUP, LAPLACIAN, GRAPH, BASE = (
 BALL = ("tests/unit/penalties/test_maximum.py",)
 TIED = ("tests/exactness/test_fused.py", "tests/unit/kernels/test_fused_pairs.py", "tests/exactness/test_recheck.py")
 EQUAL, EQUAL_TESTS = (
-    "engine/equalities.py",
+    "engine/task_result.py",
     ("tests/unit/solution/test_edge_clusters.py", "tests/exactness/test_fused.py"),
 )
 TESTS, ERRORS, SUPPORT, ESTIMATES = (

@@ -29,7 +29,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.blocks.linalg import Factorization, factorize, log_determinants
 from jointglasso.blocks.system import BlockSystem, bincount
-from jointglasso.penalties import PairPenalty
+from jointglasso.penalties import PairPenalty, SafeRegion
 
 #: Norm of R Theta below which `gap_of_squares` bounds the gap, here to within a percent; above it a second factor is
 #: computed. Blocks above `config.LARGE`, where that is expensive, use the second value, with a bound to within a sixth.
@@ -252,7 +252,7 @@ def certified_edges(
     entries = system.gather(theta)
     present = np.abs(entries) > (1.0 + ROUNDING) * radius
     u, u_radius = subgradient_within(system, dual, gap, penalty)
-    absent, equal = penalty.certified_zeros_and_equal(entries, u, u_radius, radius, system.entries(penalty))
+    absent, equal = penalty.certified_zeros_and_equal(SafeRegion(entries, u, u_radius, radius), system.entries(penalty))
     if not screening_proved:
         absent &= system.of_entries(np.diff(system.pair_start) == system.n_classes)
     # The subgradient of an edge lies on the boundary of the dual ball, where rounding must not decide.

@@ -48,7 +48,7 @@ from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_switch, check_weights, require_bounded
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights, as_pair_weights, make_penalty
-from jointglasso.penalties.base import coupling_weights, l1_weights
+from jointglasso.penalties.base import Coupling, coupling_weights, l1_weights
 from jointglasso.penalties.pair_weights import in_parts
 
 
@@ -197,8 +197,12 @@ class ProblemOptions:
         w = check_weights(self.weights, source.class_names, source.sample_sizes)
         factors = self.weights_of_pairs(source)
         problem = JointProblem(source, penalty, w, check_switch("penalize_diagonal", self.penalize_diagonal), factors)
-        for k, name in enumerate(source.class_names):
-            require_bounded(source.diagonal(k), problem.diagonal_penalty, name, source.variable_names)
+        variances = np.stack([source.diagonal(k) for k in range(source.n_classes)])
+        if penalty.fused_diagonal_penalty is not None and source.absent is None:
+            # A variance of zero in one class is bounded by those of the classes that its diagonal is compared with.
+            variances = cast(Coupling, penalty.coupling).parts @ variances
+        for name, diagonal in zip(source.class_names, variances, strict=True):
+            require_bounded(diagonal, problem.diagonal_penalty, name, source.variable_names)
         return problem
 
 

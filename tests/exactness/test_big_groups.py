@@ -11,6 +11,7 @@ from jointglasso import config
 from jointglasso.blocks.big_group import entries_in_classes
 from jointglasso.duality import gap_radii
 from jointglasso.engine import execute, solve_big_task, solve_task
+from jointglasso.penalties import SafeRegion
 from jointglasso.solvers import big_sweeps, column_sweeps
 from jointglasso.solvers.auto import Auto
 
@@ -376,7 +377,9 @@ def test_zeros_are_proved_as_pair_by_pair(monkeypatch, small_is_big, screening):
     for gap in (1e-9, 1e-4, 1e-2):
         radius, _ = gap_radii(np.full(len(group.size), gap), group.block_weight)
         limit = radius[group.member_block[row]] * root[row] * root[column] + 1e-14
-        zeros = penalty.certified_zeros(theta, dual - covariance, limit, limit, entries_in_classes(penalty, class_mask))
+        zeros = penalty.certified_zeros(
+            SafeRegion(theta, dual - covariance, limit, limit), entries_in_classes(penalty, class_mask)
+        )
         zeros &= theta == 0.0
         assert 0 < point.n_absent(gap) == zeros.sum() <= len(theta)
         assert point.n_absent(gap, screening_proved=False) == (zeros & class_mask.all(axis=1)[pair]).sum()

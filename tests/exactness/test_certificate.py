@@ -19,7 +19,7 @@ from jointglasso.engine.nonzeros import flat_from_precisions
 from jointglasso.engine.options import SOLVERS
 from jointglasso.engine.screening import SCREENING
 from jointglasso.kernels.pair_types import Entries
-from jointglasso.penalties import ANY_CLASS, UNIFORM, make_penalty
+from jointglasso.penalties import ANY_CLASS, UNIFORM, SafeRegion, make_penalty
 from jointglasso.problem import make_problem
 from oracles import accurate_optimum, class_weights, dense, dual_objective, dual_violation, objective
 
@@ -455,9 +455,11 @@ def test_zeros_of_a_pair_of_the_group_penalty():
     penalty = make_penalty("group", 1.0, 1.0, None, ("a", "b"))
     entries = Entries(np.array([0, 2]), ANY_CLASS, UNIFORM, 2)
     for u, expected in (((1.6, 1.6), (True, True)), ((1.9, 1.9), (False, False)), ((0.5, 2.1), (True, False))):
-        zeros = penalty.certified_zeros(np.zeros(2), np.array(u), np.zeros(2), np.zeros(2), entries)
+        zeros = penalty.certified_zeros(SafeRegion(np.zeros(2), np.array(u), np.zeros(2), np.zeros(2)), entries)
         assert tuple(zeros) == expected
-        closer = penalty.certified_zeros(np.zeros(2), np.array(u) - 0.3, np.full(2, 0.3), np.zeros(2), entries)
+        closer = penalty.certified_zeros(
+            SafeRegion(np.zeros(2), np.array(u) - 0.3, np.full(2, 0.3), np.zeros(2)), entries
+        )
         assert tuple(closer) == expected
 
 
@@ -466,7 +468,7 @@ def test_a_class_is_screened_out_only_below_lambda1_or_with_the_pair(u, expected
     """Class "b" is screened out; beside an edge of class "a" it needs ``|u| <= lambda1``, else the dual ball."""
     penalty = make_penalty("group", 1.0, 1.0, None, ("a", "b"))
     theta, nothing, in_block = np.array([[0.5, 0.0]]), np.zeros((1, 2)), np.array([[True, False]])
-    assert penalty.screening_certified(theta, np.array([u]), nothing, nothing, in_block)[0] == expected
+    assert penalty.screening_certified(SafeRegion(theta, np.array([u]), nothing, nothing), in_block)[0] == expected
 
 
 def test_gaps_of_groups_contain_what_rounding_may_add():

@@ -12,10 +12,10 @@ import jointglasso as jgl
 from jointglasso import config
 from jointglasso.blocks import build_system
 from jointglasso.duality import bound_groups, certified_edges
-from jointglasso.engine.equalities import certified_equalities
 from jointglasso.engine.recheck import ScreeningCheck
+from jointglasso.engine.task_result import certified_equalities
 from jointglasso.kernels.pair_types import Entries
-from jointglasso.penalties import UNIFORM, make_penalty
+from jointglasso.penalties import UNIFORM, SafeRegion, make_penalty
 from jointglasso.problem import make_problem
 from jointglasso.screening import Partition
 from jointglasso.screening.hybrid import weighted_covariances
@@ -337,9 +337,9 @@ def test_a_zero_of_the_laplacian_is_proved_where_neighbours_cannot_make_it_anoth
             u = np.array([at_zero - pull @ theta, 0.0, 0.0])
             u_radius = np.array([slack, 0.0, 0.0])
             entries = Entries(np.array([0, 3]), np.arange(3), UNIFORM, 3)
-            assert penalty.certified_zeros(theta, u, u_radius, radius, entries)[0] == expected
+            assert penalty.certified_zeros(SafeRegion(theta, u, u_radius, radius), entries)[0] == expected
             unbounded = np.array([0.0, np.inf, 0.0])
-            assert not penalty.certified_zeros(theta, u, u_radius, unbounded, entries)[0]
+            assert not penalty.certified_zeros(SafeRegion(theta, u, u_radius, unbounded), entries)[0]
 
 
 def test_a_screened_out_entry_is_no_certified_zero_unless_the_screening_is_certified():

@@ -73,6 +73,32 @@ def test_variables_without_edges_have_fused_variances():
     np.testing.assert_allclose(solution.precision[1].toarray(), np.eye(3) / 3.85, rtol=1e-12)
 
 
+@pytest.mark.parametrize("screening", ["dynamic", "none"])
+@pytest.mark.parametrize("lambda1", [0.0, 0.05])
+def test_a_variance_of_zero_in_one_class_is_bounded_by_that_of_another(lambda1, screening):
+    """-log a - log b + a + 0.3 |a - b| is smallest at a = 1 / 0.7, b = 1 / 0.3."""
+    options = {"penalty": "chain", "penalize_diagonal": False, "fuse_diagonal": True, "screening": screening}
+    S = np.stack([np.eye(3), np.diag([1.0, 0.0, 0.0])])
+    solution = jgl.solve(S, lambda1, 0.3, tol=1e-10, **options)
+    expected = [[1.0, 1 / 0.7, 1 / 0.7], [1.0, 1 / 0.3, 1 / 0.3]]
+    np.testing.assert_allclose([T.diagonal() for T in solution.precision], expected, rtol=1e-6)
+    S[1, 0, 0] = 0.0
+    assert jgl.solve(S, lambda1, 0.3, **options).status.converged
+    S[0, 2, 2] = 0.0
+    with pytest.raises(jgl.InputError, match="zero variance in class '1'"):
+        jgl.solve(S, lambda1, 0.3, **options)
+
+
+def test_samples_that_are_constant_in_a_class_are_solved_where_diagonals_are_compared():
+    draw = np.random.default_rng(46)
+    S = np.array([np.cov(np.round(draw.standard_normal((n, 6))).T, bias=True) for n in (4, 3, 7)])
+    S[1, 2] = S[1, :, 2] = 0.0
+    options = {"penalty": "fused", "penalize_diagonal": False, "fuse_diagonal": True}
+    expected, _ = oracle(S, (0.02, 1.4), options, np.triu(np.ones((3, 3)), 1))
+    solution = jgl.solve(S, 0.02, 1.4, tol=1e-8, **options)
+    assert solution.status.converged and solution.objective == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
 def test_diagonals_become_equal_and_the_penalty_decides():
     draw = np.random.default_rng(3)
     S = np.stack([np.cov(draw.standard_normal((40, 5)).T) for _ in range(3)])

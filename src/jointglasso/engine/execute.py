@@ -16,16 +16,15 @@ from jointglasso._typing import IntArray
 from jointglasso.data.checks import InputError, check_path, check_warm_start, known_arguments
 from jointglasso.engine.certify import certify
 from jointglasso.engine.checkpoint import Checkpoint
-from jointglasso.engine.equalities import edge_clusters_of
 from jointglasso.engine.latent import check_latent, with_latent, with_rank
 from jointglasso.engine.nonzeros import sparse_matrices
-from jointglasso.engine.options import SolveOptions, suited_method
+from jointglasso.engine.options import RunnerOptions, SolveOptions, suited_method
 from jointglasso.engine.planning import check_memory, out_of_memory
 from jointglasso.engine.progress import Clock
 from jointglasso.engine.reweighting import reweight
-from jointglasso.engine.runner import GroupRunner, RunnerOptions, status_of
+from jointglasso.engine.runner import GroupRunner, status_of
 from jointglasso.engine.screening import Screen
-from jointglasso.engine.task_result import TaskResult, isolated_objective
+from jointglasso.engine.task_result import TaskResult, edge_clusters_of, isolated_objective
 from jointglasso.engine.tasks import WarmStart
 from jointglasso.errors import warn_caller
 from jointglasso.penalties.shapes import Shape, as_shape

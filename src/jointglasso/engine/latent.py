@@ -16,12 +16,14 @@ from jointglasso._typing import IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.data.checks import InputError, check_positive
 from jointglasso.duality import subgradient_within
-from jointglasso.engine.equalities import edge_clusters_of
 from jointglasso.engine.nonzeros import Nonzeros, flat_from_precisions, sparse_matrices
+from jointglasso.engine.options import RunnerOptions
 from jointglasso.engine.planning import NotEnoughMemory
 from jointglasso.engine.progress import Clock
-from jointglasso.engine.runner import RunnerOptions, status_of
+from jointglasso.engine.runner import status_of
+from jointglasso.engine.task_result import edge_clusters_of
 from jointglasso.errors import argument
+from jointglasso.penalties import SafeRegion
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import rounded_bounds
 from jointglasso.screening import Partition
@@ -196,7 +198,7 @@ def _certificate(problem: JointProblem, system: BlockSystem, point: LatentPoint)
     u, radius = subgradient_within(system, dual, np.full(system.n_groups, point.gap), problem.penalty)
     entries = system.gather(point.A)
     anywhere = np.full(len(entries), _NO_BOUND)
-    absent = problem.penalty.certified_zeros(entries, u, radius, anywhere, system.entries(problem.penalty))
+    absent = problem.penalty.certified_zeros(SafeRegion(entries, u, radius, anywhere), system.entries(problem.penalty))
     n_absent = int((absent & (entries == 0.0)).sum()) if np.isfinite(point.gap) else 0
     forbidden = len(system.forbidden) // 2
     return Certificate(

@@ -88,7 +88,7 @@ def _require_definite_together(problem: JointProblem, system: BlockSystem) -> No
             S = S / scale / scale[:, None]
             names = [problem.source.class_names[k] for k in system.block_class[blocks]]
             # A sum of semidefinite matrices has their common null space.
-            common = np.sum([matrix / np.diagonal(matrix).max() for matrix in S], axis=0)
+            common = np.sum([matrix / (np.diagonal(matrix).max() or 1.0) for matrix in S], axis=0)
             rank = int(np.linalg.matrix_rank(common, hermitian=True))
             if rank < b and not forbidden.any():
                 raise no_common_minimum(names, f"on {b} variables their covariance matrices have rank {rank} together")

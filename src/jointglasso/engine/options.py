@@ -20,14 +20,15 @@ from jointglasso.data.checks import (
     check_positive,
     check_switch,
 )
-from jointglasso.engine.executors import check_executor
+from jointglasso.engine.checkpoint import Checkpoint
+from jointglasso.engine.executors import Executor, check_executor
 from jointglasso.engine.progress import Control
-from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import SCREENING
 from jointglasso.penalties import PairPenalty
 from jointglasso.problem import ProblemOptions
 from jointglasso.solution import Callback, Solution
 from jointglasso.solvers import ADMM, Auto, GroupSolver, Newton, ProximalGradient
+from jointglasso.solvers.base import remaining_iterations
 
 SOLVERS: dict[str, Callable[[], GroupSolver]] = {
     "auto": Auto,
@@ -54,6 +55,26 @@ def suited_method(method: GroupSolver, penalty: PairPenalty) -> GroupSolver:
     alternatives = f"{', '.join(suited[:-1])} or {suited[-1]}"
     penalty_name = penalty.parameters()["penalty"]
     raise InputError(f'solver="{method.name}" does not go with penalty="{penalty_name}": use {alternatives}.', "solver")
+
+
+@dataclass(frozen=True)
+class RunnerOptions:
+    """Options of a solve that do not change the problem."""
+
+    method: GroupSolver
+    tol: float
+    max_iter: int
+    n_jobs: int | None
+    control: Control
+    prove: bool = False
+    max_memory: float | None = None
+    checkpoint: Checkpoint | None = None
+    executor: Executor | None = None
+    """Executor of the tasks; None for threads."""
+
+    def remaining(self, n_iter: int) -> int:
+        """Iterations that the next round may take after `n_iter` of them."""
+        return remaining_iterations(self.method, self.max_iter, n_iter)
 
 
 @dataclass(frozen=True)

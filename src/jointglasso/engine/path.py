@@ -14,9 +14,8 @@ from jointglasso.data.checks import InputError, check_path
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.execute import solve_shaped
 from jointglasso.engine.executors import Executor
-from jointglasso.engine.options import SolveOptions
+from jointglasso.engine.options import RunnerOptions, SolveOptions
 from jointglasso.engine.progress import Clock
-from jointglasso.engine.runner import RunnerOptions
 from jointglasso.engine.screening import scan_on
 from jointglasso.engine.tasks import WarmStart
 from jointglasso.errors import warn_caller

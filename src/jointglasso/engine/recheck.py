@@ -20,7 +20,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.duality import EDGE_GAP, DualityGap, gap_to_certify, subgradient_within, theta_radius
 from jointglasso.engine.executors import TaskProgress
-from jointglasso.penalties import UNIFORM
+from jointglasso.penalties import UNIFORM, SafeRegion
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import with_rounding
 from jointglasso.solvers import GroupSolver, SolverResult, SolverTask
@@ -102,14 +102,11 @@ class ScreeningCheck:
         if not len(rows.i):
             return np.empty(0, dtype=np.int64)
         u, u_radius = subgradient_within(system, bounds.dual, bounds.gap, self.problem.penalty, rows.entries)
-        certified = self.problem.penalty.screening_certified(
-            rows.theta,
-            rows.with_entries(u, rows.screened_out),
-            rows.with_entries(u_radius),
-            rows.with_entries(theta_radius(system, theta, bounds.gap, rows.entries)),
-            rows.class_mask,
-            rows.factor,
+        radius = theta_radius(system, theta, bounds.gap, rows.entries)
+        region = SafeRegion(
+            rows.theta, rows.with_entries(u, rows.screened_out), rows.with_entries(u_radius), rows.with_entries(radius)
         )
+        certified = self.problem.penalty.screening_certified(region, rows.class_mask, rows.factor)
         return np.unique(self._group(rows.entries[~certified[rows.row]]))
 
     def subgradient(self, theta: FloatArray, bounds: DualityGap) -> tuple[IntArray, FloatArray, DualInfeasibility]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from jointglasso._threads import cores_here
 from jointglasso._typing import FloatArray
-from jointglasso.engine.checkpoint import Checkpoint
-from jointglasso.engine.executors import Executor, TaskBatch, run_tasks
-from jointglasso.engine.memory import kept_in_memory
+from jointglasso.engine.executors import TaskBatch, run_tasks
 from jointglasso.engine.nonzeros import Nonzeros, starts_of_tasks
-from jointglasso.engine.progress import Control, Progress
+from jointglasso.engine.options import RunnerOptions
+from jointglasso.engine.planning import kept_in_memory
+from jointglasso.engine.progress import Progress
 from jointglasso.engine.solve_big_task import is_big
 from jointglasso.engine.solve_task import rebuild, solve_task
 from jointglasso.engine.task_result import CachedBlocks, TaskResult, UnstoredBlocks
@@ -34,28 +34,6 @@ from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.screening.rules import DeferredPairs
 from jointglasso.solution import Certificate, Status
-from jointglasso.solvers import GroupSolver
-from jointglasso.solvers.base import remaining_iterations
-
-
-@dataclass(frozen=True)
-class RunnerOptions:
-    """Options of a solve that do not change the problem."""
-
-    method: GroupSolver
-    tol: float
-    max_iter: int
-    n_jobs: int | None
-    control: Control
-    prove: bool = False
-    max_memory: float | None = None
-    checkpoint: Checkpoint | None = None
-    executor: Executor | None = None
-    """Executor of the tasks; None for threads."""
-
-    def remaining(self, n_iter: int) -> int:
-        """Iterations that the next round may take after `n_iter` of them."""
-        return remaining_iterations(self.method, self.max_iter, n_iter)
 
 
 class GroupRunner:

@@ -20,14 +20,13 @@ from jointglasso.blocks.linalg import factorize
 from jointglasso.data.checks import indefinite_start
 from jointglasso.duality import bound_groups, certified_edges
 from jointglasso.engine.checkpoint import Saved
-from jointglasso.engine.equalities import NO_PROOFS, certified_equalities
 from jointglasso.engine.executors import TaskProgress, no_progress
 from jointglasso.engine.minimum import require_solvable
 from jointglasso.engine.nonzeros import Nonzeros, without_forbidden
 from jointglasso.engine.recheck import ScreeningCheck, certify_screening, edge_gaps, prove_edges
 from jointglasso.engine.solve_big_task import is_big, rebuild_big, solve_big_task
 from jointglasso.engine.solve_sparse_task import rebuild_sparse, solve_sparse_task
-from jointglasso.engine.task_result import CachedBlocks, TaskResult, UnstoredBlocks
+from jointglasso.engine.task_result import NO_PROOFS, CachedBlocks, TaskResult, UnstoredBlocks, certified_equalities
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import rounded_bounds

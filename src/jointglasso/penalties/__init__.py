@@ -1,6 +1,6 @@
 """Penalties on the K-vector of one pair of variables."""
 
-from jointglasso.penalties.base import ANY_CLASS, UNIFORM, PairPenalty
+from jointglasso.penalties.base import ANY_CLASS, UNIFORM, PairPenalty, SafeRegion
 from jointglasso.penalties.choice import PENALTIES, make_penalty
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.group import GroupPenalty
@@ -16,6 +16,7 @@ __all__ = [
     "LaplacianPenalty",
     "PairPenalty",
     "PairWeights",
+    "SafeRegion",
     "as_pair_weights",
     "make_penalty",
 ]

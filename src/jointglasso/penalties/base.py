@@ -100,6 +100,15 @@ class Coupling(NamedTuple):
     """Whether diagonal entries are coupled as well."""
 
 
+class SafeRegion(NamedTuple):
+    """The solution lies within `theta_radius` of `theta`, its subgradient within `u_radius` of `u`, entry by entry."""
+
+    theta: FloatArray
+    u: FloatArray
+    u_radius: FloatArray
+    theta_radius: FloatArray
+
+
 class PairPenalty(ABC):
     """A convex penalty ``phi`` on the K-vector of one pair, with its minimum phi(0) = 0."""
 
@@ -150,14 +159,9 @@ class PairPenalty(ABC):
         """(T, 2): classes k < l with a non-smooth term in theta_k - theta_l, which makes values exactly equal."""
         return np.empty((0, 2), dtype=np.int64)
 
-    def certified_zeros_and_equal(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
-    ) -> tuple[BoolArray, BoolArray]:
-        """Entries certified to be zero, and (P, T) which of `fused_class_pairs` are certified to be equal.
-
-        The solution lies within `theta_radius` of `theta`, its subgradient within `u_radius` of `u`, entry by entry.
-        """
-        zero = self.certified_zeros(theta, u, u_radius, theta_radius, entries)
+    def certified_zeros_and_equal(self, region: SafeRegion, entries: Entries) -> tuple[BoolArray, BoolArray]:
+        """Entries certified to be zero, and (P, T) which of `fused_class_pairs` are certified to be equal."""
+        zero = self.certified_zeros(region, entries)
         return zero, np.empty((len(entries.start) - 1, 0), dtype=bool)
 
     @property
@@ -293,13 +297,8 @@ class PairPenalty(ABC):
         return out
 
     @abstractmethod
-    def certified_zeros(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
-    ) -> BoolArray:
-        """Entries certified to be zero at the solution.
-
-        The solution lies within `theta_radius` of `theta`, its subgradient within `u_radius` of `u`, entry by entry.
-        """
+    def certified_zeros(self, region: SafeRegion, entries: Entries) -> BoolArray:
+        """Entries certified to be zero at the solution."""
 
     # Rows
 
@@ -340,18 +339,9 @@ class PairPenalty(ABC):
         """
 
     @abstractmethod
-    def screening_certified(
-        self,
-        theta: FloatArray,
-        u: FloatArray,
-        u_radius: FloatArray,
-        theta_radius: FloatArray,
-        in_block: BoolArray,
-        factor: FloatArray = UNIFORM,
-    ) -> BoolArray:
+    def screening_certified(self, region: SafeRegion, in_block: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
         """(m,) pairs certified to be zero in the classes outside `in_block`.
 
-        The solution lies within `theta_radius` of `theta`, its subgradient within `u_radius` of `u`, entry by entry.
         At screened-out entries theta is zero, u is exactly minus the weighted covariance, and the radii are zero.
         """
 

@@ -20,7 +20,7 @@ from jointglasso._optional import is_from
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, InputTypeError
 from jointglasso.data.naming import matrix_by_name
-from jointglasso.penalties.base import UNIFORM, Coupling, PairPenalty
+from jointglasso.penalties.base import UNIFORM, Coupling, PairPenalty, SafeRegion
 
 #: Errors of this module are about one argument.
 wrong = partial(InputError, parameter="class_graph")
@@ -297,18 +297,8 @@ class ClassGraphPenalty(PairPenalty):
         fused = {"fuse_diagonal": True} if self.fuse_diagonal else {}
         return {**super().parameters(), "penalty": self.alias or self.name, "class_graph": graph, **fused}
 
-    def screening_certified(
-        self,
-        theta: FloatArray,
-        u: FloatArray,
-        u_radius: FloatArray,
-        theta_radius: FloatArray,
-        in_block: BoolArray,
-        factor: FloatArray = UNIFORM,
-    ) -> BoolArray:
+    def screening_certified(self, region: SafeRegion, in_block: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
         # A screened-out entry must be a certified zero of the full problem.
-        (t, entries), (dual, _), (u_bound, _), (theta_bound, _) = (
-            self.as_entries(part, factor) for part in (theta, u, u_radius, theta_radius)
-        )
-        zero = self.certified_zeros(t, dual, u_bound, theta_bound, entries).reshape(theta.shape)
+        flat, entries = zip(*(self.as_entries(rows, factor) for rows in region), strict=True)
+        zero = self.certified_zeros(SafeRegion(*flat), entries[0]).reshape(region.theta.shape)
         return np.asarray((zero | in_block).all(axis=1))

@@ -14,7 +14,7 @@ import numpy as np
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import CommonPair, Entries
-from jointglasso.penalties.base import UNIFORM
+from jointglasso.penalties.base import UNIFORM, SafeRegion
 from jointglasso.penalties.class_graph import ClassGraphPenalty
 
 #: Relative slack of the rules, towards joining a pair.
@@ -84,15 +84,12 @@ class CommonPenalty(ClassGraphPenalty):
         largest_sum = gamma * out.sum(axis=1, keepdims=True) + np.abs(rest)
         return np.asarray(out | (largest_sum > rho * _SLACK))
 
-    def certified_zeros(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
-    ) -> BoolArray:
-        return self.certified_zeros_and_equal(theta, u, u_radius, theta_radius, entries)[0]
+    def certified_zeros(self, region: SafeRegion, entries: Entries) -> BoolArray:
+        return self.certified_zeros_and_equal(region, entries)[0]
 
-    def certified_zeros_and_equal(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
-    ) -> tuple[BoolArray, BoolArray]:
+    def certified_zeros_and_equal(self, region: SafeRegion, entries: Entries) -> tuple[BoolArray, BoolArray]:
         """An entry is c where ``|u_k| < gamma``, and c is zero where ``|sum_k u_k| < rho``."""
+        u, u_radius = region.u, region.u_radius
         size, first = np.diff(entries.start), entries.start[:-1]
         pair = np.repeat(np.arange(len(size)), size)
         v = entries.factor if len(entries.factor) else np.ones(len(size))

@@ -13,7 +13,7 @@ import numpy as np
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair
-from jointglasso.penalties.base import UNIFORM, coupling_weights, l1_weights, on_cores, times
+from jointglasso.penalties.base import UNIFORM, SafeRegion, coupling_weights, l1_weights, on_cores, times
 from jointglasso.penalties.class_graph import ClassGraphPenalty, forest_of, masses_of
 
 
@@ -62,30 +62,24 @@ class FusedPenalty(ClassGraphPenalty):
         weighted, start = np.ascontiguousarray(rows), np.ascontiguousarray(joined)
         return fused_rows.closure(self.pair, weighted, start, *self._limits(factor), self._work(self.n_classes))
 
-    def certified_zeros(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
-    ) -> BoolArray:
-        return self._prove(theta, u, u_radius, entries, self.fused_class_pairs[:0])[0]
+    def certified_zeros(self, region: SafeRegion, entries: Entries) -> BoolArray:
+        return self._prove(region, entries, self.fused_class_pairs[:0])[0]
 
-    def certified_zeros_and_equal(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
-    ) -> tuple[BoolArray, BoolArray]:
-        return self._prove(theta, u, u_radius, entries, self.fused_class_pairs)
+    def certified_zeros_and_equal(self, region: SafeRegion, entries: Entries) -> tuple[BoolArray, BoolArray]:
+        return self._prove(region, entries, self.fused_class_pairs)
 
     def _limits(self, factor: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Weights of the coupling terms and of |t| by class, as `fused_rows.signs` takes them."""
         by_class = times(self.l1, l1_weights(factor))
         return np.ascontiguousarray(coupling_weights(factor)), np.ascontiguousarray(by_class)
 
-    def _prove(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, entries: Entries, class_pairs: IntArray
-    ) -> tuple[BoolArray, BoolArray]:
+    def _prove(self, region: SafeRegion, entries: Entries, class_pairs: IntArray) -> tuple[BoolArray, BoolArray]:
         from jointglasso.kernels import fused_rows
 
         def one(span: slice, part: Entries) -> tuple[BoolArray, BoolArray]:
-            work = self._work(self.n_classes)
+            bounds = (values[span] for values in (region.theta, region.u, region.u_radius))
             return fused_rows.certified_zeros_and_equal(
-                self.pair, theta[span], u[span], u_radius[span], part, class_pairs, work
+                self.pair, *bounds, part, class_pairs, self._work(self.n_classes)
             )
 
         zero, equal = zip(*on_cores(one, entries), strict=True)

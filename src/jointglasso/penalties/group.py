@@ -12,7 +12,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries, GroupPair, MaximumPair
-from jointglasso.penalties.base import UNIFORM, PairPenalty, coupling_weights, l1_weights, times
+from jointglasso.penalties.base import UNIFORM, PairPenalty, SafeRegion, coupling_weights, l1_weights, times
 
 #: Relative rounding error of a sum of a few squares.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -59,13 +59,11 @@ class GroupPenalty(PairPenalty):
         """Terms of the sum that defines the dual ball, from ``(|u_k| - lambda1)_+``: squares."""
         return excess * excess
 
-    def certified_zeros(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
-    ) -> BoolArray:
+    def certified_zeros(self, region: SafeRegion, entries: Entries) -> BoolArray:
         """Entries with ``|u| + u_radius < lambda1``, and all entries of pairs that stay inside the dual ball."""
         counts = np.diff(entries.start)
         factor = entries.l1 if len(entries.l1) else np.repeat(entries.factor, counts) if len(entries.factor) else 1.0
-        largest = np.abs(u) + u_radius
+        largest = np.abs(region.u) + region.u_radius
         over = self._ball_terms(np.maximum(largest - factor * self.lambda1, 0.0))
         used = np.add.reduceat(over, entries.start[:-1]) if len(over) else over
         budget = self._ball_terms(self._of_pairs(self.lambda2, entries.factor))
@@ -89,15 +87,7 @@ class GroupPenalty(PairPenalty):
         active = self.violates_global_condition(rows, factor) | joined.any(axis=1)
         return joined | (self.exceeds_lambda1(rows, factor) & active[:, None])
 
-    def screening_certified(
-        self,
-        theta: FloatArray,
-        u: FloatArray,
-        u_radius: FloatArray,
-        theta_radius: FloatArray,
-        in_block: BoolArray,
-        factor: FloatArray = UNIFORM,
-    ) -> BoolArray:
+    def screening_certified(self, region: SafeRegion, in_block: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
         """Pairs certified to be zero in the classes outside `in_block`.
 
         Either each of these classes has ``|u_k| <= lambda1``, or the entries inside blocks are certified zeros and u
@@ -105,9 +95,9 @@ class GroupPenalty(PairPenalty):
         """
         lambda1 = times(self.lambda1, l1_weights(factor)) if len(factor) else self.lambda1
         lambda2 = np.reshape(self._of_pairs(self.lambda2, coupling_weights(factor)), (-1, 1))
-        largest = np.abs(u) + u_radius
+        largest = np.abs(region.u) + region.u_radius
         over = self._ball_terms(np.maximum(largest - lambda1, 0.0))
-        rounding = 1.0 + (1.0 + u.shape[1]) * _ROUNDING
+        rounding = 1.0 + (1.0 + largest.shape[1]) * _ROUNDING
         budget = self._ball_terms(lambda2).ravel()
         small = ((largest < lambda1) | ~in_block).all(axis=1)
         zero = small | ((over * in_block).sum(axis=1) * rounding < budget)

@@ -14,7 +14,7 @@ from scipy import sparse
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries, LaplacianPair
-from jointglasso.penalties.base import UNIFORM, l1_weights, times
+from jointglasso.penalties.base import UNIFORM, SafeRegion, l1_weights, times
 from jointglasso.penalties.class_graph import ClassGraphPenalty
 
 
@@ -49,19 +49,17 @@ class LaplacianPenalty(ClassGraphPenalty):
             out[:, members] = out[:, members].any(axis=1, keepdims=True)
         return out
 
-    def certified_zeros(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
-    ) -> BoolArray:
+    def certified_zeros(self, region: SafeRegion, entries: Entries) -> BoolArray:
         pair = np.repeat(np.arange(len(entries.start) - 1), np.diff(entries.start))
         scale = 1.0 if len(entries.factor) == 0 else entries.factor[pair]
         pull = 2.0 * self.lambda2 * self.graph
-        rows, radii = (_spread(part, pair, entries.cls, self.n_classes) for part in (theta, theta_radius))
+        rows, radii = (_spread(part, pair, entries.cls, self.n_classes) for part in (region.theta, region.theta_radius))
         index = pair, entries.cls
         # An unbounded neighbour makes the entry unbounded; infinity times a zero coefficient counts as zero.
         unbounded = ~np.isfinite(radii)
         neighbour_radius = np.where(unbounded @ (pull > 0.0), np.inf, np.where(unbounded, 0.0, radii) @ pull)
         coupling_radius = scale * np.where(scale == 0.0, 0.0, neighbour_radius[index])
-        largest = np.abs(u + scale * (rows @ pull)[index]) + u_radius + coupling_radius
+        largest = np.abs(region.u + scale * (rows @ pull)[index]) + region.u_radius + coupling_radius
         zero: BoolArray = largest < (entries.l1 if len(entries.l1) else scale) * self.lambda1 * (1.0 - 1e-12)
         return zero
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import Entries
-from jointglasso.penalties.base import UNIFORM, PairPenalty
+from jointglasso.penalties.base import UNIFORM, PairPenalty, SafeRegion
 from jointglasso.penalties.class_graph import ClassGraphPenalty
 
 _Array = TypeVar("_Array", bound=NDArray[Any])
@@ -216,20 +216,15 @@ class PartialClassPenalty(PairPenalty):
     def retract(self, theta: FloatArray, trial: FloatArray, entries: Entries) -> FloatArray:
         return self._map(lambda penalty, *x: penalty.retract(*x), entries, trial.copy(), theta, trial)
 
-    def certified_zeros(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
-    ) -> BoolArray:
-        return self.certified_zeros_and_equal(theta, u, u_radius, theta_radius, entries)[0]
+    def certified_zeros(self, region: SafeRegion, entries: Entries) -> BoolArray:
+        return self.certified_zeros_and_equal(region, entries)[0]
 
-    def certified_zeros_and_equal(
-        self, theta: FloatArray, u: FloatArray, u_radius: FloatArray, theta_radius: FloatArray, entries: Entries
-    ) -> tuple[BoolArray, BoolArray]:
-        class_pairs = self.fused_class_pairs
-        zero, equal = np.zeros(len(theta), dtype=bool), np.zeros((len(entries.start) - 1, len(class_pairs)), dtype=bool)
+    def certified_zeros_and_equal(self, region: SafeRegion, entries: Entries) -> tuple[BoolArray, BoolArray]:
+        class_pairs, zero = self.fused_class_pairs, np.zeros(len(region.u), dtype=bool)
+        equal = np.zeros((len(entries.start) - 1, len(class_pairs)), dtype=bool)
         for penalty, pairs, index, part in self._parts(entries):
-            zero[index], certified = penalty.certified_zeros_and_equal(
-                theta[index], u[index], u_radius[index], theta_radius[index], part
-            )
+            inside = SafeRegion(*(values[index] for values in region))
+            zero[index], certified = penalty.certified_zeros_and_equal(inside, part)
             number = entries.cls[index[0]] // self.full.n_classes
             present = (
                 self.missing_variables.sets[number][class_pairs].all(axis=1)
@@ -273,14 +268,10 @@ class PartialClassPenalty(PairPenalty):
         out = np.zeros(u.shape, dtype=bool)
         return self._map_rows(lambda penalty, v, t, w: penalty.kkt_violated(t, v, w), factor, out, u, theta)
 
-    def screening_certified(
-        self,
-        theta: FloatArray,
-        u: FloatArray,
-        u_radius: FloatArray,
-        theta_radius: FloatArray,
-        in_block: BoolArray,
-        factor: FloatArray = UNIFORM,
-    ) -> BoolArray:
-        arrays, out = (u, theta, u_radius, theta_radius, in_block), np.ones(len(u), dtype=bool)
-        return self._map_rows(lambda penalty, v, t, *x: penalty.screening_certified(t, v, *x), factor, out, *arrays)
+    def screening_certified(self, region: SafeRegion, in_block: BoolArray, factor: FloatArray = UNIFORM) -> BoolArray:
+        def certified(penalty: ClassGraphPenalty, u: FloatArray, theta: FloatArray, *bounds: Any) -> BoolArray:
+            *radii, mask, weight = bounds
+            return penalty.screening_certified(SafeRegion(theta, u, *radii), mask, weight)
+
+        theta, u, *radii = region
+        return self._map_rows(certified, factor, np.ones(len(u), dtype=bool), u, theta, *radii, in_block)

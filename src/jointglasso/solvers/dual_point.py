@@ -26,7 +26,7 @@ from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entr
 from jointglasso.blocks.system import bincount, find_keys
 from jointglasso.duality import ROUNDING, gap_radii
 from jointglasso.kernels.pair_types import PermutedBlocks
-from jointglasso.penalties import UNIFORM, PairPenalty
+from jointglasso.penalties import UNIFORM, PairPenalty, SafeRegion
 from jointglasso.rounding import Conditioning, direct_gap_error, error_of_sums, logdet_errors, sum_error
 from jointglasso.solvers.column_order import Permutation
 from jointglasso.solvers.unstored import UnstoredDual
@@ -439,7 +439,7 @@ class DualPoint(UnstoredDual):
             bound = weight * radius[k] * root[k, known.i[pair]] * root[k, known.j[pair]]
             bound += ROUNDING * (2.0 * weight * value + np.abs(known.u))  # |S| is at most the sum of |W| and |u| / w
             entries = entries_in_classes(self.penalty, known.in_block)
-            zeros = self.penalty.certified_zeros(known.theta, known.u, bound, bound, entries)
+            zeros = self.penalty.certified_zeros(SafeRegion(known.theta, known.u, bound, bound), entries)
             countable = np.full(len(pair), screening_proved) | (known.in_block.sum(axis=1)[pair] == n_classes)
             return absent + int((zeros & countable & (known.theta == 0.0)).sum())
 

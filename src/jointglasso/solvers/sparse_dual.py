@@ -25,7 +25,7 @@ from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
 from jointglasso.blocks.sparse_group import SparsePoint
 from jointglasso.blocks.system import find_keys
 from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, precision_radius
-from jointglasso.penalties import PairPenalty
+from jointglasso.penalties import PairPenalty, SafeRegion
 from jointglasso.rounding import error_of_sums, sum_error
 from jointglasso.solvers.sparse_check import ClassInverse, Examined, PairCheck
 from jointglasso.solvers.unstored import UnstoredDual
@@ -190,8 +190,8 @@ class SparseDual(UnstoredDual):
         u_radius = group.weights * (r + part.error + ROUNDING * (np.abs(dual) + np.abs(part.S)))
         mask, radius = part.in_block, self._theta_radius(gap)
         entries = group.layout.entries(penalty, part.i, part.j, mask)
-        flat = part.theta[mask], part.u[mask], u_radius[mask], radius[mask]
-        absent, equal = penalty.certified_zeros_and_equal(*flat, entries)
+        region = SafeRegion(part.theta[mask], part.u[mask], u_radius[mask], radius[mask])
+        absent, equal = penalty.certified_zeros_and_equal(region, entries)
         return np.asarray(absent & (part.theta[mask] == 0.0)), equal, radius[mask]
 
     def n_absent(self, gap: float, *, screening_proved: bool = True) -> int:

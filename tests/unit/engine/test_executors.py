@@ -21,9 +21,9 @@ import jointglasso as jgl
 from jointglasso import config
 from jointglasso._memory import MemoryShareExceeded, memory_share
 from jointglasso.engine.executors import TaskBatch, run_tasks
-from jointglasso.engine.options import choose_method
+from jointglasso.engine.options import RunnerOptions, choose_method
 from jointglasso.engine.progress import Control
-from jointglasso.engine.runner import GroupRunner, RunnerOptions
+from jointglasso.engine.runner import GroupRunner
 from jointglasso.engine.screening import Screen
 from jointglasso.engine.solve_task import solve_task
 from jointglasso.engine.tasks import BlockCovariance, WarmStart, subset_for

@@ -14,8 +14,14 @@ import pytest
 import jointglasso as jgl
 from jointglasso import _memory
 from jointglasso.engine import planning
-from jointglasso.engine.memory import dense_groups, group_memory, kept_in_memory, n_concurrent, work_memory
-from jointglasso.engine.planning import plan_of
+from jointglasso.engine.planning import (
+    dense_groups,
+    group_memory,
+    kept_in_memory,
+    n_concurrent,
+    plan_of,
+    work_memory,
+)
 from jointglasso.engine.tasks import task_groups
 from jointglasso.screening import Partition
 from synthetic import make_joint_ggm

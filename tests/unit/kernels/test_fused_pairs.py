@@ -19,7 +19,7 @@ from jointglasso.kernels.pair_types import (
     PairClasses,
     PenaltyWorkspace,
 )
-from jointglasso.penalties import UNIFORM
+from jointglasso.penalties import UNIFORM, SafeRegion
 from jointglasso.penalties.fused import FusedPenalty
 from jointglasso.penalties.laplacian import LaplacianPenalty
 
@@ -225,7 +225,7 @@ def proofs(penalty, u, radius, factor=UNIFORM, classes=None):
     """Zeros and equalities of one pair."""
     cls = np.arange(len(u)) if classes is None else classes
     entries = Entries(np.array([0, len(u)]), cls, factor, penalty.n_classes)
-    zero, equal = penalty.certified_zeros_and_equal(np.zeros(len(u)), u, radius, np.zeros(len(u)), entries)
+    zero, equal = penalty.certified_zeros_and_equal(SafeRegion(np.zeros(len(u)), u, radius, np.zeros(len(u))), entries)
     return zero, equal[0]
 
 
@@ -455,7 +455,7 @@ def test_a_pair_without_a_penalty_is_never_proved_zero_by_no_bound():
     entries = Entries(np.array([0, 2]), np.array([0, 1]), np.zeros(1), 2)
     radius = np.full(2, np.inf)
     with np.errstate(all="raise"):
-        assert not penalty.certified_zeros(np.zeros(2), np.zeros(2), radius, radius, entries).any()
+        assert not penalty.certified_zeros(SafeRegion(np.zeros(2), np.zeros(2), radius, radius), entries).any()
 
 
 @pytest.mark.parametrize("kind", ["complete", "chain", "general", "laplacian"])
@@ -473,7 +473,7 @@ def test_functions_that_count_no_references_leave_them_as_they_are(kind):
     for _ in range(3):
         penalty.signs(rows)
         penalty.closure(rows, joined)
-        penalty.certified_zeros_and_equal(theta.ravel(), flat, 0.1 + 0.0 * flat, 0.1 + 0.0 * flat, entries)
+        penalty.certified_zeros_and_equal(SafeRegion(theta.ravel(), flat, 0.1 + 0.0 * flat, 0.1 + 0.0 * flat), entries)
         penalty.update(np.ones(len(flat)), flat, entries)
         penalty.nearest_subgradient(theta.ravel(), flat, entries)
         penalty.gauge(flat, entries)

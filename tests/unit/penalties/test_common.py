@@ -10,7 +10,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.kernels.pair_types import Entries
-from jointglasso.penalties import make_penalty
+from jointglasso.penalties import SafeRegion, make_penalty
 
 cp = pytest.importorskip("cvxpy")
 
@@ -178,7 +178,7 @@ def test_claims_from_an_inexact_subgradient_hold(present):
     for size in (1e-9, 0.02):
         radius = size * rng.random(m * n)
         u = values - theta + radius * rng.choice([-1.0, 1.0], m * n)
-        zero, equal = penalty.certified_zeros_and_equal(theta, u, radius, np.full(m * n, np.inf), entries)
+        zero, equal = penalty.certified_zeros_and_equal(SafeRegion(theta, u, radius, np.full(m * n, np.inf)), entries)
         one, two = penalty.fused_class_pairs.T
         assert not theta[zero].any() and 0.6 * (theta == 0).sum() < zero.sum()
         truly = rows[:, one] == rows[:, two]

@@ -47,12 +47,12 @@ def test_what_is_not_nested_is_not_searched():
 
 @pytest.mark.filterwarnings("error")
 def test_reaches_without_a_bound_prove_nothing_and_say_nothing():
-    from jointglasso.penalties import make_penalty
+    from jointglasso.penalties import SafeRegion, make_penalty
 
     penalty = make_penalty("laplacian", 0.5, 0.3, None, ["a", "b", "c", "d"])
     zero, entries = penalty.as_entries(np.zeros((2, 4)))
     radius = np.array([[np.inf, 0.0, 0.0, 0.0], [0.1, 0.1, 0.1, 0.1]]).ravel()
-    found = penalty.certified_zeros(zero, zero, zero, radius, entries).reshape(2, 4)
+    found = penalty.certified_zeros(SafeRegion(zero, zero, zero, radius), entries).reshape(2, 4)
     # No bound on the first class is none on its neighbour; the others are as far from it as ever.
     assert found.tolist() == [[True, False, True, True], [True, True, True, True]]
 
