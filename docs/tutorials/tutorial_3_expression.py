@@ -11,6 +11,7 @@ depend on each other in all three cancers, and which in one only? These data are
 # The data
 # --------
 # The genes are markers of ten processes and cell types, which the estimation does not use.
+
 # sphinx_gallery_thumbnail_number = 2
 import jointglasso as jgl
 
