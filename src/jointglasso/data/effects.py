@@ -35,7 +35,12 @@ def without_covariates(
         raise InputError(f"{argument('covariates')} does not go with windows that overlap.", "covariates")
     tables = by_class("covariates", covariates, samples)
     samples, (tables,) = complete_rows(samples, [tables], missing if missing == "complete" else "pairwise", ())
-    parts = list(zip(samples.matrices, tables or (), samples.class_names, strict=True))
+    return regressed_out(samples, tables or [], association)
+
+
+def regressed_out(samples: Samples, tables: Sequence[Any], association: str) -> Samples:
+    """`without_covariates` for tables of covariates by class, with a row for each sample."""
+    parts = zip(samples.matrices, tables, samples.class_names, strict=True)
     residuals, ranks = zip(*(adjusted(*part, association) for part in parts), strict=True)
     fraction = 1.0 - np.array(ranks) / samples.sizes
     return replace(samples, parts=list(residuals), size_fraction=fraction, computed={})

@@ -78,33 +78,8 @@ class PreparedSamples:
 
 @dataclass(frozen=True)
 class Preparation:
-    """How covariances are computed from samples.
+    """How covariances are computed from samples, with the parameters of `JointGraphicalLasso`.
 
-    Parameters
-    ----------
-    scale : {"correlation", "covariance"}
-        Scale of the matrices; with correlations one penalty applies to all variables alike.
-    assume_centered : bool, default False
-        Take the data as centred instead of subtracting the mean of each class.
-    association : {"pearson", "spearman", "nonparanormal", "mixed", "zero_inflated"}
-        Pearson's correlation; ``2 sin(pi rho / 6)`` of Spearman's rho, made positive semidefinite where needed;
-        Pearson's correlation of winsorised normal scores; polychoric and polyserial correlations of variables with
-        few whole numbers as values (questionnaires), beside normal scores of the others, made positive semidefinite
-        where needed (`jointglasso.data.ordinal`); or that with variables beside them that have zeros and no negative
-        values, Gaussian below a threshold (`jointglasso.data.zero_inflated`), with effective sample sizes.
-    missing : {"refuse", "complete", "pairwise", "em"}
-        Refuse missing values, drop incomplete samples, use for each pair the samples that have both values (the
-        pairwise matrix is made positive semidefinite where needed), or use EM
-        (`jointglasso.selection.em`). The last two use effective sample sizes (`effective_sizes`).
-    constant : {"refuse", "isolate"}
-        Refuse variables that are constant in a class, or isolate them there, with their mean variance over the
-        other classes (1 if there is none). On the correlation scale their variance is 1.
-    variables : {"same", "union", "intersection"}
-        Treatment of variables without values in a class or missing from its table: refuse them; use all of them, where
-        a pair exists in the classes that have both; or use those common to all classes.
-
-    Notes
-    -----
     Spearman, latent and pairwise matrices are dense (p, p) and cost an eigendecomposition each if they must be
     projected. The others are computed in tiles from the samples.
     """

@@ -60,7 +60,7 @@ class Samples:
     ) -> Samples:
         """Samples from one table for each class: a dict, or a list with or without names.
 
-        Columns are matched by name where they have names; `variables` as in `Preparation`.
+        Columns are matched by name where they have names; `variables` as in `select`.
         """
         named = split_classes(tables, class_names, "sample matrix", SampleRows.can_read(tables))
         parts = {name: deferred(X, matrix_of(name)) for name, X in named.items()}
@@ -205,7 +205,7 @@ class Samples:
 
 
 def read_samples(X: Any, y: Any = None, variables: str = "same") -> Samples:
-    """Samples of a table with labels, or of a dict or list of tables by class; `variables` as in `Preparation`."""
+    """Samples of a table with labels, or of a dict or list of tables by class; `variables` as in `select`."""
     if isinstance(X, Mapping) or is_list_of_tables(X):
         if y is not None:
             raise InputError(BY_CLASS, "y")

@@ -43,15 +43,16 @@ class JointGraphicalLasso(JointModel):
     screening, solver, tol, max_iter, n_jobs
         As in `jointglasso.solve`.
     missing : {"refuse", "complete", "pairwise", "em"}
-        Refuse missing values, drop incomplete samples, use for each pair of variables the samples that have both (the
-        pairwise matrix is projected to a positive semidefinite one where needed), or use EM.
+        Refuse missing values, drop incomplete samples, use for each pair of variables the samples that have both, or
+        use EM. The last two use effective sample sizes.
     association : {"pearson", "spearman", "nonparanormal", "mixed", "zero_inflated"}
-        Correlation: Pearson's; ``2 sin(pi rho / 6)`` of Spearman's, projected where needed; of normal scores; or of the
-        latent Gaussian variables of ordinal data (polychoric, polyserial), or of these and of data with many zeros,
-        projected where needed.
+        Correlation: Pearson's; ``2 sin(pi rho / 6)`` of Spearman's rho; Pearson's of winsorised normal scores;
+        polychoric and polyserial of variables with few whole numbers as values (questionnaires), beside normal scores
+        of the others; or that with variables beside them that have zeros and no negative values, Gaussian below a
+        threshold. Spearman, latent and pairwise matrices are projected to positive semidefinite ones where needed.
     constant : {"refuse", "isolate"}
         Refuse variables that are constant in a class, or isolate them there, with their mean variance over the
-        other classes (1 if there is none).
+        other classes (1 if there is none; on the correlation scale their variance is 1).
     variables : {"same", "union"}
         Refuse variables without values in a class, or treat them as absent there: a pair exists in the classes that
         have both variables.

@@ -13,11 +13,10 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import count, listed
 from jointglasso.data import CovarianceSource, SampleCovariance
 from jointglasso.data.checks import InputError, check_choice
-from jointglasso.data.effects import by_class, complete_rows, without_effects
+from jointglasso.data.effects import by_class, complete_rows, regressed_out
 from jointglasso.data.kinds import LATENT
 from jointglasso.data.missing import MISSING, pair_counts
 from jointglasso.data.prepare import Preparation
-from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples, read_samples
 from jointglasso.data.windows import warn_if_dependent
 from jointglasso.errors import argument
@@ -174,17 +173,14 @@ def read_inference_data(
     offered = [word for word in MISSING if word != "em" or not without_em]
     beside = [by_class("groups", groups, samples), by_class("covariates", covariates, samples)]
     samples, beside = complete_rows(samples, beside, missing, offered)
-    sizes, residuals, covariate_tables = samples.sizes.astype(float), samples, beside[1]
-    if covariate_tables is not None:
-        residuals, n_directions = _regress_out(samples, covariate_tables)
-        sizes = sizes - n_directions
-    covariate_names = () if covariate_tables is None else _covariate_names(covariate_tables[0])
-    _require_enough(sizes, samples.class_names, "samples" if covariates is None else "samples beyond its covariates")
-    _require_varying(samples, residuals)
-    if covariate_tables is not None and association != "pearson":  # skewed values have outliers in regressions
-        scored = samples.with_parts([NormalScores(X).scores for X in samples.matrices])
-        residuals, _ = _regress_out(scored, covariate_tables)
-    samples = residuals
+    tables = beside[1]
+    adjusted = samples if tables is None else regressed_out(samples, tables, "pearson")
+    sizes = adjusted.reduced_sizes(samples.sizes).astype(float)
+    _require_enough(sizes, samples.class_names, "samples" if tables is None else "samples beyond its covariates")
+    _require_varying(samples, adjusted)
+    if tables is not None:
+        samples = adjusted if association == "pearson" else regressed_out(samples, tables, association)
+    covariate_names = () if tables is None else _covariate_names(tables[0])
     if groups is None:
         warn_if_dependent(samples)
     incomplete = any(np.isnan(X).any() for X in samples.matrices)
@@ -264,13 +260,6 @@ def _imputed(samples: Samples, sizes: FloatArray, subjects: list[Any] | None, as
     smallest = [len(X) / factor.max() for X, factor in zip(samples.matrices, gain, strict=True)]
     _require_enough(smallest, samples.class_names, "samples that have both values of some pair")
     return data
-
-
-def _regress_out(samples: Samples, covariates: list[Any]) -> tuple[Samples, FloatArray]:
-    """Residuals of the regression on the covariates within each class, and the ranks of the designs (K,)."""
-    parts = zip(samples.matrices, covariates, samples.class_names, strict=True)
-    residuals, n_directions = zip(*(without_effects(*part) for part in parts), strict=True)
-    return samples.with_parts(list(residuals)), np.array(n_directions)
 
 
 def _covariate_names(table: Any) -> tuple[str, ...]:

@@ -18,7 +18,6 @@ from jointglasso.data.effects import with_sample_weights, without_covariates
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, read_samples
 from jointglasso.data.windows import warn_if_dependent
-from jointglasso.engine import SolveOptions
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 
@@ -72,16 +71,6 @@ def read_data(
     samples = with_sample_weights(samples, sample_weight, preparation.association)
     prepared_samples = prepared(preparation, samples)
     return SelectionData(prepared_samples.source, samples, preparation, prepared_samples.notes)
-
-
-@dataclass(frozen=True)
-class Resamples:
-    """Data and options common to the solves of all resamples."""
-
-    samples: Samples
-    preparation: Preparation
-    lambdas: tuple[float, float]
-    options: SolveOptions
 
 
 def stratified_folds(sizes: Sizes, n_folds: int, random_state: Any, *, shuffle: bool = True) -> list[Part]:

@@ -131,8 +131,9 @@ def select(
         Weight of each sample in the means and covariances of its class, such as ``0.97 ** age`` of daily returns. The
         sample sizes n_k are ``(sum w)^2 / sum w^2``. For Pearson's correlations of complete samples.
     scale, assume_centered, association, missing, constant, variables
-        How covariances are computed from samples, see `jointglasso.data.prepare.Preparation`. In folds and
-        subsamples, variables that are constant by chance are isolated, regardless of `constant`.
+        How covariances are computed from samples, as in `JointGraphicalLasso`; ``variables="intersection"`` takes those
+        that all classes have. In folds and subsamples, variables that are constant by chance are isolated, regardless
+        of `constant`.
     weights : "sqrt_sample_size", "equal", "sample_size", array (K,) or dict
         Class weights of the solves. By default ``sqrt(n_k / mean n)``, since the sampling noise of a class is
         proportional to ``n_k^-1/2``.

@@ -13,6 +13,7 @@ from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_count, check_positive, check_switch, known_arguments
 from jointglasso.data.prepare import Preparation
+from jointglasso.data.samples import Samples
 from jointglasso.engine import SolveOptions, solve, solve_with
 from jointglasso.engine.executors import TaskProgress
 from jointglasso.errors import argument
@@ -20,7 +21,6 @@ from jointglasso.selection.em import prepared
 from jointglasso.selection.resampling import (
     EdgeCounter,
     Part,
-    Resamples,
     SelectionData,
     complement,
     draw,
@@ -183,7 +183,7 @@ def edge_stability(
     samples = data.require_samples("Edge stability")
     counter = EdgeCounter(samples.n_classes, samples.n_variables)
     settings = SolveOptions.of({**options, "weights": weights, "penalize_diagonal": penalize_diagonal})
-    context = Resamples(samples, data.preparation, (lambda1, lambda2), settings)
+    context = samples, data.preparation.for_resamples(), (lambda1, lambda2), settings
 
     def count(_: int, result: tuple[list[Any], bool]) -> bool:
         counter.add(result[0])
@@ -206,10 +206,12 @@ def edge_stability(
     )
 
 
-def _edges_of_part(part: Part, context: Resamples, progress: TaskProgress) -> tuple[list[Any], bool]:
+def _edges_of_part(
+    part: Part, context: tuple[Samples, Preparation, tuple[float, float], SolveOptions], progress: TaskProgress
+) -> tuple[list[Any], bool]:
     """Adjacency matrices (K) of one subsample, and whether its solve converged."""
-    source = prepared(context.preparation.for_resamples(), context.samples.take(part)).source
-    solution = solve_with(source, *context.lambdas, context.options)
+    samples, preparation, lambdas, options = context
+    solution = solve_with(prepared(preparation, samples.take(part)).source, *lambdas, options)
     progress("subsamples")
     return [edges_of(Theta) for Theta in solution.precision], solution.status.converged
 
