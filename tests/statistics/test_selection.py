@@ -543,6 +543,18 @@ def test_the_search_goes_out_where_the_best_point_is_the_last():
     assert sum(best) == pytest.approx(0.02, rel=0.1)
 
 
+def test_the_search_leaves_graphs_that_the_samples_cannot_estimate_upwards():
+    class Steep(Valley):
+        def evaluate(self, lambda1, lambda2, solved):
+            found = super().evaluate(lambda1, lambda2, solved)
+            return replace(found, score=np.inf) if lambda1 == 0.0 and lambda2 < 0.8 else found
+
+    _, found, _ = search(Steep(0.31, 0.3))
+    tried = sorted(lambda2 for lambda1, lambda2 in found.done if lambda1 == 0.0)
+    assert max(tried) >= 0.8, "a finite score is reached"
+    assert sum(lambda2 < 0.31 / 1.2 for lambda2 in tried) <= 1, "weaker ones have more edges"
+
+
 def test_the_search_goes_beyond_the_most_similar_column_of_fused_penalties():
     for omega, most in ((0.85, 0.875), (0.97, 1.0 - 0.25 / 8), (0.4, 0.75)):
         _, found, best = search(Valley(0.3, omega), omegas=OMEGAS[:-1])

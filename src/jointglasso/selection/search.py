@@ -278,9 +278,11 @@ class CoarseToFineSearch:
         return self._columns[best][level]
 
     def _best_of(self, omega: float) -> float:
-        """Level of the best point of a column; among ties the least shrunken."""
+        """Level of the best point of a column; among ties the least shrunken, of infinite scores the most shrunken."""
         column = self._columns[omega]
         least = min(e.score for e in column.values()) + self._evaluate.tie
+        if np.isinf(least):
+            return max(column)
         return min(level for level, e in column.items() if e.score <= least)
 
     def _best_place(self) -> _Place:
@@ -313,7 +315,10 @@ class CoarseToFineSearch:
         return below if self._is_untried((omega, below)) and below - closed > self.NEAR else None
 
     def _explore_columns(self, omegas: Sequence[float], level: float) -> None:
-        """Evaluate other columns in both directions from a level, each while the score improves."""
+        """Evaluate other columns in both directions from a level, each while the score improves.
+
+        Weaker penalties than one with an infinite score have more edges, which the samples cannot estimate either.
+        """
         starts = {omega: min(level, self._top[omega]) for omega in omegas}
         self._try(list(starts.items()))
         moves = [(omega, start, step) for omega, start in starts.items() for step in (self.STEP, -self.STEP)]
@@ -321,6 +326,7 @@ class CoarseToFineSearch:
             (omega, min(current + step, self._top[omega]), step)
             for omega, current, step in moves
             if current in self._columns[omega]
+            and (step > 0 or np.isfinite(self._columns[omega][current].score))
             and self._best_of(omega) * np.sign(step) >= current * np.sign(step)
             and (current < self._top[omega] if step > 0 else current > self._bottom)
         ]:
