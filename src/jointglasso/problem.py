@@ -49,7 +49,6 @@ from jointglasso.data.checks import InputError, check_switch, check_weights, req
 from jointglasso.kernels.pair_types import Entries
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights, as_pair_weights, make_penalty
 from jointglasso.penalties.base import Coupling, coupling_weights, l1_weights
-from jointglasso.penalties.pair_weights import in_parts
 
 
 @dataclass(frozen=True)
@@ -176,11 +175,20 @@ class ProblemOptions:
     pair_weights: Any = None
     coupling_weights: Any = None
 
+    def penalty_of(self, source: CovarianceSource, lambda1: Any, lambda2: Any) -> PairPenalty:
+        """The penalty of the classes of a source."""
+        named = source.class_names, source.sample_sizes, source.absent
+        fused = check_switch("fuse_diagonal", self.fuse_diagonal)
+        return make_penalty(self.penalty, lambda1, lambda2, self.class_graph, *named, fuse_diagonal=fused)
+
+    def weights_of(self, source: CovarianceSource) -> FloatArray:
+        """(K,): weights of the classes of a source."""
+        return check_weights(self.weights, source.class_names, source.sample_sizes)
+
     def weights_of_pairs(self, source: CovarianceSource) -> PairWeights | None:
         """`pair_weights` and `coupling_weights`, read and checked; None where all are 1."""
-        factors = as_pair_weights(
-            in_parts(self.pair_weights, self.coupling_weights), source.variable_names, source.class_names
-        )
+        names = source.variable_names, source.class_names
+        factors = as_pair_weights(self.pair_weights, *names, self.coupling_weights)
         if factors is not None and factors.by_class and self.penalty == "common":
             raise InputError(
                 'penalty="common" prices a value and its deviations together: it takes one weight for a pair, no '
@@ -191,10 +199,7 @@ class ProblemOptions:
     def problem(self, S: Any, lambda1: Any, lambda2: Any) -> JointProblem:
         """Validate all arguments and build the problem."""
         source = as_source(S)
-        named = source.class_names, source.sample_sizes, source.absent
-        fused = check_switch("fuse_diagonal", self.fuse_diagonal)
-        penalty = make_penalty(self.penalty, lambda1, lambda2, self.class_graph, *named, fuse_diagonal=fused)
-        w = check_weights(self.weights, source.class_names, source.sample_sizes)
+        penalty, w = self.penalty_of(source, lambda1, lambda2), self.weights_of(source)
         factors = self.weights_of_pairs(source)
         problem = JointProblem(source, penalty, w, check_switch("penalize_diagonal", self.penalize_diagonal), factors)
         variances = np.stack([source.diagonal(k) for k in range(source.n_classes)])

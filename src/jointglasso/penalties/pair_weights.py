@@ -7,7 +7,6 @@ by ``lambda1 sum_k a_k,ij |t_k| + lambda2 b_ij R(t)``, R being the coupling term
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -297,34 +296,22 @@ class PairWeights:
         return f"PairWeights(n_variables={self.n_variables}, exceptions={len(self)}, forbidden={n_forbidden})"
 
 
-@dataclass(frozen=True)
-class WeightParts:
-    """The arguments `pair_weights`, which then weighs the L1 part, and `coupling_weights`, as the user gave them."""
-
-    l1: Any
-    coupling: Any
-
-
-def in_parts(pair_weights: Any, coupling_weights: Any) -> Any:
-    """One object from the two arguments of `jointglasso.solve`, for `as_pair_weights`."""
-    return pair_weights if coupling_weights is None else WeightParts(pair_weights, coupling_weights)
-
-
-def as_pair_weights(value: Any, variable_names: Sequence[str], class_names: Sequence[str] = ()) -> PairWeights | None:
+def as_pair_weights(
+    value: Any, variable_names: Sequence[str], class_names: Sequence[str] = (), coupling_weights: Any = None
+) -> PairWeights | None:
     """`PairWeights` from any form that `jointglasso.solve` takes; None if all weights are 1.
 
-    `class_names` are needed for weights by class and of the coupling term.
+    `class_names` are needed for weights by class and of the coupling term; with `coupling_weights`, `value` weighs the
+    L1 part only.
     """
-    if isinstance(value, WeightParts):
-        classes = _by_class(value.l1, class_names)
-        l1 = [value.l1] * len(class_names) if classes is None else classes
+    classes = _by_class(value, class_names)
+    if coupling_weights is not None:
         try:
-            coupling = _for_all(value.coupling, variable_names)
+            coupling = _for_all(coupling_weights, variable_names)
         except (InputError, InputTypeError) as error:
             message = str(error).replace("pair_weights", "coupling_weights").replace("pair weight", "coupling weight")
             raise type(error)(message, "coupling_weights", variable=error.variable) from None
-        return _combined(l1, coupling, variable_names)
-    classes = _by_class(value, class_names)
+        return _combined([value] * len(class_names) if classes is None else classes, coupling, variable_names)
     if classes is not None:
         return _combined(classes, None, variable_names)
     weights = _for_all(value, variable_names)

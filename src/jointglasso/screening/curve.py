@@ -13,9 +13,9 @@ from jointglasso._display import SHOWN, ReprMixin
 from jointglasso._threads import map_on_threads
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data import CovarianceSource, as_source
-from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_weights
+from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative
 from jointglasso.errors import argument
-from jointglasso.penalties import PairPenalty, PairWeights, make_penalty
+from jointglasso.penalties import PairPenalty, PairWeights
 from jointglasso.penalties.base import coupling_weights
 from jointglasso.problem import ProblemOptions
 from jointglasso.screening.pairs import PairTable, scan_pairs, tiles
@@ -64,13 +64,8 @@ def largest_penalties(source: CovarianceSource, directions: Any, options: Proble
             f'With penalty="{penalty}" edges never vanish if lambda1 is 0: give finite ratios lambda2 / lambda1.',
             "directions",
         )
-    named = source.class_names, source.sample_sizes, source.absent
-    penalties = [
-        make_penalty(penalty, float(first), float(second), options.class_graph, *named)
-        for first, second in np.atleast_2d(directions)
-    ]
-    w = check_weights(options.weights, source.class_names, source.sample_sizes)
-    v = options.weights_of_pairs(source)
+    penalties = [options.penalty_of(source, float(one), float(two)) for one, two in np.atleast_2d(directions)]
+    w, v = options.weights_of(source), options.weights_of_pairs(source)
 
     def largest_of(tile: tuple[slice, slice]) -> FloatArray:
         weighted, exceptional, factor = _weighted_pairs(source, w, v, penalties[0], tile)
@@ -323,22 +318,21 @@ def component_curve(
     ratio = check_nonnegative("ratio", ratio)
     check_count("n_lambdas", n_lambdas, 2)
     source = as_source(S)
-    w = check_weights(weights, source.class_names, source.sample_sizes)
-    named = source.class_names, source.sample_sizes, source.absent
-    unit = make_penalty(penalty, 1.0, ratio, class_graph, *named)
+    options = ProblemOptions(penalty, class_graph, weights)
+    w, unit = options.weights_of(source), options.penalty_of(source, 1.0, ratio)
     if unit.class_dependent and rule not in _STRONG_ONLY:
         raise InputError(f'rule="{rule}" has no curve with penalty="{penalty}": use "dynamic" or "global".', "rule")
     strong_only = rule in _STRONG_ONLY
     reachable = reachable_floor(source, w, unit if strong_only else None, check_count("max_pairs", max_pairs))
     floor = max(reachable, 0.0 if lambda_min is None else check_nonnegative("lambda_min", lambda_min))
-    lowest = unit.scaled(floor) if strong_only else make_penalty(penalty, floor, 0.0, class_graph, *named)
+    lowest = unit.scaled(floor) if strong_only else options.penalty_of(source, floor, 0.0)
     pairs = scan_pairs(source, lowest, w, strong_only=strong_only)
     pairs, peak = _by_peak(pairs)
     no_edge_from = float(_gauges(pairs.weighted, unit).max(initial=0.0))
     # Bound on the gauge of the pairs that the scan dropped: the floor itself, or the floor in each class.
     unknown = floor if strong_only else floor / (1.0 + ratio / np.sqrt(source.n_classes))
     if no_edge_from < unknown:
-        no_edge_from = float(lambda_max(source, [(1.0, ratio)], weights=w, penalty=penalty, class_graph=class_graph)[0])
+        no_edge_from = float(largest_penalties(source, [(1.0, ratio)], options)[0])
     top = float(peak.max(initial=0.0)) if rule == "class" else no_edge_from
     end = max(floor, 0.02 * top if lambda_min is None else 0.0)
     grid = _log_grid(top, end, n_lambdas) if end < top else np.array([max(top, floor)])

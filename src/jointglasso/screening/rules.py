@@ -17,9 +17,9 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, IntArray
 from jointglasso.data import as_source
-from jointglasso.data.checks import InputError, check_choice, check_weights
-from jointglasso.penalties import PairPenalty, as_pair_weights, make_penalty
-from jointglasso.penalties.pair_weights import in_parts
+from jointglasso.data.checks import InputError, check_choice
+from jointglasso.penalties import PairPenalty
+from jointglasso.problem import ProblemOptions
 from jointglasso.screening.hybrid import Covariances, hybrid_by_class, hybrid_partition, weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs
 from jointglasso.screening.partition import Partition
@@ -73,10 +73,11 @@ def screen(
     """
     check_choice("rule", rule, RULES)
     source = as_source(S)
-    named = source.class_names, source.sample_sizes, source.absent
-    chosen = make_penalty(penalty, lambda1, lambda2, class_graph, *named)
-    w = check_weights(weights, source.class_names, source.sample_sizes)
-    v = as_pair_weights(in_parts(pair_weights, coupling_weights), source.variable_names, source.class_names)
+    options = ProblemOptions(
+        penalty, class_graph, weights, pair_weights=pair_weights, coupling_weights=coupling_weights
+    )
+    chosen, w = options.penalty_of(source, lambda1, lambda2), options.weights_of(source)
+    v = options.weights_of_pairs(source)
     if rule == "none":
         partition = Partition(np.zeros((source.n_classes, source.n_variables), dtype=np.int64), chosen.coupling)
     else:
