@@ -185,8 +185,9 @@ def test_a_process_forked_while_another_thread_solves():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without fork")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_process_forked_while_another_thread_limits_blas():
+def test_a_process_forked_while_another_thread_limits_blas(monkeypatch):
     expected = alone("solve")
+    monkeypatch.setattr(_threads, "_SINGLE_THREADED_ANYWAY", 0)
     with _threads._limit_lock:
         assert in_forked_process("solve") == expected[-4096:]
 

@@ -1,7 +1,6 @@
 """The report in a real browser: what a reader does, what the page answers, and that it talks to nobody."""
 
 import os
-import time
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -27,8 +26,9 @@ from reports import (
 
 pytestmark = pytest.mark.browser
 
-#: Limits in seconds for 2,000 variables and 10,000 pairs in four classes, drawn without a graphics card.
-READY_LIMIT, ANSWER_LIMIT, MOVE_LIMIT = 5.0, 1.5, 0.5
+#: Limits in processor seconds for 2,000 variables and 10,000 pairs in four classes, drawn without a graphics card:
+#: five times what an ordinary machine takes.
+READY_LIMIT, ANSWER_LIMIT, MOVE_LIMIT = 3.0, 1.0, 0.1
 
 
 @pytest.fixture(scope="module")
@@ -580,10 +580,13 @@ def test_wheel_drag_and_fit(page):
         page.settle()
 
     turn_wheel()
-    assert page.run("const y = window.scrollY; window.scrollTo(0, 0); return y") > 0, "the page scrolls"
+    page.until(lambda: page.run("return window.scrollY") > 0, "the page to scroll")
+    page.run("window.scrollTo(0, 0)")
+    page.settle()
     assert page.picture() == start
     page.run("document.querySelector('.view').focus()")
     turn_wheel()
+    page.until(lambda: page.picture() != start, "the picture to be zoomed")
     assert page.run("return window.scrollY") == 0
     zoomed = page.picture()
     ActionChains(page.driver).drag_and_drop_by_offset(view, 60, 30).perform()
@@ -717,12 +720,12 @@ def test_narrow_screens_do_not_scroll_sideways(page):
 # Size
 
 #: Runs an action and waits until its result is painted: reading a pixel forces the drawing to be finished.
-TIMED = """
-const done = arguments[arguments.length - 1], begin = performance.now();
+PAINTED = """
+const done = arguments[arguments.length - 1];
 {action};
 requestAnimationFrame(() => requestAnimationFrame(() => {{
   document.querySelectorAll('canvas').forEach((canvas) => canvas.getContext('2d').getImageData(0, 0, 1, 1));
-  done((performance.now() - begin) / 1000);
+  done();
 }}));
 """
 SLIDE = "const s = document.getElementById('strength'); s.value = {value}; s.dispatchEvent(new Event('input'))"
@@ -732,28 +735,30 @@ WHEEL = (
 )
 
 
-def timed(page, action):
-    return page.driver.execute_async_script(TIMED.format(action=action))
+def seconds(page, action):
+    began = page.cpu_seconds()
+    page.driver.execute_async_script(PAINTED.format(action=action))
+    return page.cpu_seconds() - began
 
 
 def test_two_thousand_variables_and_ten_thousand_pairs_stay_usable(open_report):
     page = open_report(big_solution())
     assert page.texts("#subtitle") == ["4 classes · 2,000 variables · 10,000 joined pairs"]
-    assert float(page.run("return document.documentElement.dataset.ready")) / 1000 < READY_LIMIT
+    began = page.cpu_seconds()
+    page.reload()
+    assert page.cpu_seconds() - began < READY_LIMIT
     assert os.path.getsize(page.path) < 2_000_000
     actions = [f"document.querySelector('input[value={mode}]').click()" for mode in ("side", "overlay")]
     slides = [SLIDE.format(value=0.05), SLIDE.format(value=0)]
-    # The best of three rounds, since other processes only add to the time.
-    rounds = [[timed(page, action) for mode in actions for action in (mode, *slides)] for _ in range(3)]
-    assert np.min(rounds, axis=0).max() < ANSWER_LIMIT
+    assert max(seconds(page, action) for mode in actions for action in (mode, *slides)) < ANSWER_LIMIT
     for mode in actions:
         page.run(mode)
         page.settle()
-        assert np.min([timed(page, WHEEL) for _ in range(7)]) < MOVE_LIMIT
-    begin = time.perf_counter()
+        assert min(seconds(page, WHEEL) for _ in range(3)) < MOVE_LIMIT  # the first frame measures the speed
+    began = page.cpu_seconds()
     page.find("#search").send_keys("gene1500\ue007")
     page.until(lambda: page.texts("#details h2") == ["gene1500"], "the details")
-    assert time.perf_counter() - begin < 2 * ANSWER_LIMIT
+    assert page.cpu_seconds() - began < 2 * ANSWER_LIMIT
     # Reading pixels makes the browser recommend another kind of canvas; that is about the test.
     page.messages = [entry for entry in page.driver.get_log("browser") if "willReadFrequently" not in entry["message"]]
 
