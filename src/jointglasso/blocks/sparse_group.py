@@ -152,11 +152,7 @@ class SparseGroup:
         """The group with more candidates."""
         n = len(self.layout.variables)
         key = np.union1d(self.i * n + self.j, i * n + j)
-        if len(key) == len(self.i):
-            return self
-        return SparseGroup(
-            self.layout, self.penalty, self.diagonal_penalty, key // n, key % n, self.slack, self.n_threads
-        )
+        return self if len(key) == len(self.i) else replace(self, i=key // n, j=key % n)
 
 
 @dataclass(frozen=True)
@@ -172,19 +168,14 @@ class ActiveEntries:
         return np.flatnonzero(self.active.any(axis=1))
 
     @cached_property
-    def _where(self) -> tuple[IntArray, IntArray]:
-        pair, k = np.nonzero(self.active)
-        return pair, k
-
-    @property
     def pair(self) -> IntArray:
         """(E,): candidate of each entry."""
-        return self._where[0]
+        return np.nonzero(self.active)[0]
 
-    @property
+    @cached_property
     def cls(self) -> IntArray:
         """(E,): class of each entry."""
-        return self._where[1]
+        return np.nonzero(self.active)[1]
 
     @cached_property
     def members(self) -> tuple[IntArray, IntArray]:

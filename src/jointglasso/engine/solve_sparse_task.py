@@ -171,17 +171,16 @@ def _group(item: Task, shared: TaskContext) -> SparseGroup:
     selected = np.zeros(scanned.n_variables, dtype=bool)
     selected[layout.variables] = True
     index = np.flatnonzero(selected[scanned.rows] & selected[scanned.columns])
-    i, j = (np.searchsorted(layout.variables, ends[index]) for ends in (scanned.rows, scanned.columns))
-    in_block = layout.class_mask(i, j).any(axis=1)
-    order = np.lexsort((j[in_block], i[in_block]))
-    slack = scan_slack(problem.penalty, scanned.thresholds)[0] * (1.0 - 1e-9)
-    pairs = i[in_block][order], j[in_block][order]
-    group = SparseGroup(layout, problem.penalty, problem.diagonal_penalty, *pairs, slack, item.n_threads)
-    if layout.pair_weights is None:
-        return group
-    i, j = (np.searchsorted(layout.variables, ends) for ends in layout.pair_weights.lighter)
-    in_block = layout.class_mask(i, j).any(axis=1)
-    return group.with_pairs(i[in_block], j[in_block])
+    candidates = [(scanned.rows[index], scanned.columns[index])]
+    if layout.pair_weights is not None:
+        candidates.append(layout.pair_weights.lighter)
+    slack, none = scan_slack(problem.penalty, scanned.thresholds)[0] * (1.0 - 1e-9), NO_PAIRS[0]
+    group = SparseGroup(layout, problem.penalty, problem.diagonal_penalty, none, none, slack, item.n_threads)
+    for pairs in candidates:
+        i, j = (np.searchsorted(layout.variables, ends) for ends in pairs)
+        in_block = layout.class_mask(i, j).any(axis=1)
+        group = group.with_pairs(i[in_block], j[in_block])
+    return group
 
 
 def _start(group: SparseGroup, item: Task) -> GroupSupport | None:

@@ -162,37 +162,28 @@ class SparseDual(UnstoredDual):
         error = sum(self.point.group.weights[k] * error for k, (_, _, error) in self._gaps.items())
         return float(terms.sum()) + penalties, float(error) + error_of_sums(64.0, largest)
 
-    def _theta_radius(self, gap: float) -> FloatArray:
-        """(P, K): bound on |Theta - Theta*| of the candidates, from a gap of the full problem."""
-        return self._products(
-            np.sqrt(self.point.diagonal), lambda weight: precision_radius(np.full(len(weight), gap), weight)
-        )
-
-    def _products(self, root: FloatArray, radius: Any) -> FloatArray:
-        """(P, K): ``radius(w_k) root_i root_j`` at the candidates; zero outside the blocks."""
-        group, part, out = self.point.group, self.candidates, np.zeros(self.candidates.in_block.shape)
-        pair, k = np.nonzero(part.in_block)
-        factor = np.zeros(len(group.weights))
-        factor[group.classes] = radius(group.weights[group.classes])
-        member_of = group.layout.member_of
-        with np.errstate(invalid="ignore"):
-            out[pair, k] = factor[k] * root[member_of[k, part.i[pair]]] * root[member_of[k, part.j[pair]]]
-        return out
+    def _radii(self, gap: float) -> tuple[FloatArray, FloatArray]:
+        """(K,), (K,): radii of W and Theta from a gap of the full problem, in units of the roots of their diagonals."""
+        group = self.point.group
+        weights, radii = group.weights[group.classes], np.zeros((2, len(group.weights)))
+        gaps = np.full(len(weights), gap)
+        radii[:, group.classes] = gap_radii(gaps, weights)[0], precision_radius(gaps, weights)
+        return radii[0], radii[1]
 
     def certified(self, gap: float) -> tuple[BoolArray, BoolArray, FloatArray]:
         """Candidates: (E,) certified zeros, (P, T) certified equalities, (E,) radii of Theta, E entries in blocks."""
-        group, part, penalty = self.point.group, self.candidates, self.point.group.penalty
-        variance = group.layout.optimal_variance(group.diagonal_penalty)
-        r = self._products(
-            np.sqrt(variance), lambda weight: np.minimum(gap_radii(np.full(len(weight), gap), weight)[0], 1e50)
-        )
-        dual = part.S + np.divide(part.u, group.weights, out=np.zeros_like(part.u), where=group.weights > 0.0)
-        u_radius = group.weights * (r + part.error + ROUNDING * (np.abs(dual) + np.abs(part.S)))
-        mask, radius = part.in_block, self._theta_radius(gap)
+        group, part = self.point.group, self.candidates
+        penalty, mask = group.penalty, part.in_block
+        pair, k = np.nonzero(mask)
+        row, column = (group.layout.member_of[k, ends[pair]] for ends in (part.i, part.j))
+        weight, theta, u, S = group.weights[k], part.theta[mask], part.u[mask], part.S[mask]
+        (of_W, of_theta), variance = self._radii(gap), group.layout.optimal_variance(group.diagonal_penalty)
+        radius = of_theta[k] * np.sqrt(self.point.diagonal)[row] * np.sqrt(self.point.diagonal)[column]
+        W_radius = np.minimum(of_W, 1e50)[k] * np.sqrt(variance)[row] * np.sqrt(variance)[column]
+        u_radius = weight * (W_radius + part.error[mask] + ROUNDING * (np.abs(S + u / weight) + np.abs(S)))
         entries = group.layout.entries(penalty, part.i, part.j, mask)
-        region = SafeRegion(part.theta[mask], part.u[mask], u_radius[mask], radius[mask])
-        absent, equal = penalty.certified_zeros_and_equal(region, entries)
-        return np.asarray(absent & (part.theta[mask] == 0.0)), equal, radius[mask]
+        absent, equal = penalty.certified_zeros_and_equal(SafeRegion(theta, u, u_radius, radius), entries)
+        return np.asarray(absent & (theta == 0.0)), equal, radius
 
     def n_absent(self, gap: float, *, screening_proved: bool = True) -> int:
         """Number of entries inside the blocks that a gap of the full problem proves zero."""
@@ -203,8 +194,7 @@ class SparseDual(UnstoredDual):
         pair = np.nonzero(part.in_block)[0]
         absent = self.certified(gap)[0]
         n = int((absent & (screening_proved | full[pair])).sum())
-        weights = group.weights[group.classes]
-        r = float(gap_radii(np.full(len(weights), gap), weights)[0].max()) * (1.0 + ROUNDING)
+        r = float(self._radii(gap)[0].max()) * (1.0 + ROUNDING)
         countable = screening_proved | (self.margin_entries == group.layout.n_classes)
         n += int(self.margin_entries[(self.margins > r) & countable].sum())
         if screening_proved and group.slack_exceeds(r):
@@ -231,9 +221,7 @@ class SparseDual(UnstoredDual):
         Penalties that do not depend on the class need this for deferred pairs only, which are examined.
         """
         group = self.point.group
-        weights = group.weights[group.classes]
-        radii, _ = gap_radii(np.full(len(weights), gap), weights)
-        return not group.penalty.class_dependent or group.slack_exceeds(float(radii.max()))
+        return not group.penalty.class_dependent or group.slack_exceeds(float(self._radii(gap)[0].max()))
 
     def with_subgradients(self, row: IntArray, column: IntArray, u: FloatArray) -> SparseDual:
         """The dual point with other subgradients at some entries, given by the members of their row and column."""
