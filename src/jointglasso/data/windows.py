@@ -13,7 +13,7 @@ from jointglasso._wording import count
 from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative
 from jointglasso.data.ranks import ranks
 from jointglasso.data.samples import Samples, read_samples
-from jointglasso.errors import warn_caller
+from jointglasso.errors import argument, warn_caller
 
 #: Minimum number of samples of a window.
 FEWEST = 2
@@ -220,7 +220,7 @@ def warn_if_dependent(samples: Samples) -> None:
         f"{r:.2f}, {deviate:.0f} standard errors above that of samples in random order ({len(dependent)} of "
         f"{samples.n_classes} classes). Criteria, intervals and tests take samples as independent and find too many "
         f"edges and differences. `infer` accounts for blocks of about {length} consecutive samples: "
-        f"groups=np.arange(len(X)) // {length}. `prewhiten` gives residuals that all functions take.",
+        f"give their numbers, np.arange(len(X)) // {length}, as {argument('groups')}. `prewhiten` gives residuals that all functions take.",
         DependentSamplesWarning,
     )
 
