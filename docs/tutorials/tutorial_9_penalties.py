@@ -40,7 +40,7 @@ for shape in (None, "adaptive", "scad"):
     print(f"{shape or 'lasso'}: {right} of {n_true} edges, {n_found - right} false")
 
 # %%
-# Is there something that nobody measured?
+# Is there a variable that was not measured?
 # ----------------------------------------
 # A variable that moves all others makes edges out of nothing. ``latent_rank=[1, 1, 1]`` allows one in each group,
 # ``latent="auto"`` as many as the criterion supports. Each network has 15 edges.
