@@ -17,7 +17,7 @@ from jointglasso.engine.planning import kept_in_memory
 from jointglasso.engine.progress import Progress
 from jointglasso.engine.solve_big_task import is_big
 from jointglasso.engine.solve_task import rebuild, solve_task
-from jointglasso.engine.task_result import CachedBlocks, TaskResult, UnstoredBlocks
+from jointglasso.engine.task_result import SolvedBlocks, TaskResult
 from jointglasso.engine.tasks import (
     MemoryPlan,
     Task,
@@ -124,7 +124,7 @@ class GroupRunner:
         """Gap allowed to the full problem: `tol` is relative to its objective."""
         return self.options.tol * max(self.shared.problem.unit, abs(objective))
 
-    def rebuild(self, outcomes: Sequence[TaskResult]) -> Iterator[CachedBlocks | UnstoredBlocks]:
+    def rebuild(self, outcomes: Sequence[TaskResult]) -> Iterator[SolvedBlocks]:
         """The blocks of finished tasks, one after another, rebuilt if they were freed."""
         for outcome in outcomes:
             yield rebuild(outcome, replace(self.items[outcome.number], n_threads=cores_here()), self.shared)

@@ -26,7 +26,7 @@ from jointglasso.engine.nonzeros import Nonzeros, without_forbidden
 from jointglasso.engine.recheck import ScreeningCheck, certify_screening, edge_gaps, prove_edges
 from jointglasso.engine.solve_big_task import is_big, rebuild_big, solve_big_task
 from jointglasso.engine.solve_sparse_task import rebuild_sparse, solve_sparse_task
-from jointglasso.engine.task_result import NO_PROOFS, CachedBlocks, TaskResult, UnstoredBlocks, certified_equalities
+from jointglasso.engine.task_result import NO_PROOFS, CachedBlocks, SolvedBlocks, TaskResult, certified_equalities
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
 from jointglasso.problem import JointProblem
 from jointglasso.rounding import rounded_bounds
@@ -87,7 +87,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
             certified_equal=equalities,
             violated=violated,
             proved=proved,
-            cached_blocks=CachedBlocks(shared.problem, system, result.theta, bounds, check)
+            cached_blocks=CachedBlocks(result.theta, bounds, check, shared.problem, system)
             if item.keep_blocks
             else None,
             build_seconds=built - began,
@@ -95,7 +95,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
         )
 
 
-def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> CachedBlocks | UnstoredBlocks:
+def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> SolvedBlocks:
     """The blocks of a solved task, rebuilt if they were freed."""
     if outcome.cached_blocks is not None:
         return outcome.cached_blocks
@@ -106,7 +106,7 @@ def rebuild(outcome: TaskResult, item: Task, shared: TaskContext) -> CachedBlock
     problem, (system, check) = shared.problem, build(item, shared)
     theta = outcome.nonzeros.flat(system)
     bounds = rounded_bounds(system, theta, problem.penalty, problem.diagonal_penalty, scale_to_feasible=True)
-    return CachedBlocks(problem, system, theta, bounds, check)
+    return CachedBlocks(theta, bounds, check, problem, system)
 
 
 def build(item: Task, shared: TaskContext) -> tuple[BlockSystem, ScreeningCheck | None]:

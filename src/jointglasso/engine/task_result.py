@@ -7,9 +7,10 @@ case that they are needed again.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -107,36 +108,55 @@ def edge_clusters_of(
     return result
 
 
-@dataclass(frozen=True)
-class CachedBlocks:
-    """A solved task with its blocks in memory."""
+@dataclass
+class SolvedBlocks(ABC):
+    """A solved task in memory, for the bounds of the full problem."""
 
-    problem: JointProblem
-    system: BlockSystem
     theta: FloatArray
     bounds: DualityGap
-    """Bounds that include the rounding error."""
+    """Bounds that include the rounding error; without stored blocks at the pairs to check, as a `SomePairs` system."""
     screening_check: ScreeningCheck | None
     """Check of the entries that dynamic screening removed; None for static screening."""
-    point = None
+
+    @property
+    def point(self) -> DualPoint | None:
+        """Dual point with W that a later round continues from."""
+        return None
 
     @cached_property
     def full_bounds(self) -> tuple[DualityGap, DualInfeasibility]:
         """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
-        system, theta, bounds, problem = self.system, self.theta, self.bounds, self.problem
         if self.screening_check is None:
-            return bounds, NO_INFEASIBILITY
-        entries, values, infeasible = self.screening_check.subgradient(theta, bounds)
-        if not len(infeasible.value) and self.screening_check.holds_already(bounds, entries, values):
-            return bounds, infeasible
-        bounds = rounded_bounds(
-            system, theta, problem.penalty, problem.diagonal_penalty, factor=bounds.factor,
-            subgradient_override=(entries, values),
-        )  # fmt: skip
-        return bounds, infeasible
+            return self.bounds, NO_INFEASIBILITY
+        entries, values, infeasible = self.screening_check.subgradient(self.theta, self.bounds)
+        if len(infeasible.value) or not self.screening_check.holds_already(self.bounds, entries, values):
+            self.bounds = self._bounds_with(entries, values)
+        return self.bounds, infeasible
 
+    @abstractmethod
+    def _bounds_with(self, entries: IntArray, values: FloatArray) -> DualityGap:
+        """Bounds at a dual point with given subgradients at some entries."""
+
+    @abstractmethod
     def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
         """An outcome with the gap of each of its groups, and the edges certified by `radius`, the total gap."""
+
+
+@dataclass
+class CachedBlocks(SolvedBlocks):
+    """A solved task with its blocks in memory."""
+
+    problem: JointProblem
+    system: BlockSystem
+
+    def _bounds_with(self, entries: IntArray, values: FloatArray) -> DualityGap:
+        penalty, diagonal_penalty = self.problem.penalty, self.problem.diagonal_penalty
+        override, factor = (entries, values), self.bounds.factor
+        return rounded_bounds(
+            self.system, self.theta, penalty, diagonal_penalty, factor=factor, subgradient_override=override
+        )
+
+    def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
         system, theta, penalty = self.system, self.theta, self.problem.penalty
         dual, radii = self.full_bounds[0].dual, np.full_like(gap, radius)
         edges = certified_edges(system, theta, dual, radii, penalty, screening_proved=False)
@@ -153,14 +173,10 @@ class CachedBlocks:
 
 
 @dataclass
-class UnstoredBlocks:
+class UnstoredBlocks(SolvedBlocks):
     """A solved group without stored blocks, in memory: its dual point, out of core or in sparse storage."""
 
     dual: DualPoint | SparseDual
-    screening_check: ScreeningCheck | None
-    theta: FloatArray
-    bounds: DualityGap
-    """Bounds that include the rounding error, at the pairs to check, in the storage of a `SomePairs` system."""
 
     @classmethod
     def of(
@@ -173,11 +189,10 @@ class UnstoredBlocks:
         factor = Factorization(inverse, np.zeros(n_blocks), np.ones(n_blocks, dtype=bool))
         bounds = DualityGap(np.array([objective]), np.array([gap]), values, factor, np.array([rounding]))
         check = None if deferred is None else ScreeningCheck(problem, system, np.arange(system.n_pairs))
-        return cls(dual, check, theta, bounds)
+        return cls(theta, bounds, check, dual)
 
     @property
     def point(self) -> DualPoint | None:
-        """Dual point with W that a later round continues from."""
         return self.dual if isinstance(self.dual, DualPoint) else None
 
     def result(self, number: int, n_iter: int, stopped_by: str, began: float, *, keep: bool) -> TaskResult:
@@ -219,20 +234,13 @@ class UnstoredBlocks:
         violated, unproved = self.screening_check.kkt_check(self.theta, self.bounds)
         return violated, not len(unproved) and self.dual.others_proved(float(self.bounds.gap[0]))
 
-    @cached_property
-    def full_bounds(self) -> tuple[DualityGap, DualInfeasibility]:
-        """Bounds from a dual point over all classes, and its infeasibility at screened-out entries."""
-        if self.screening_check is None:
-            return self.bounds, NO_INFEASIBILITY
-        entries, values, infeasibility = self.screening_check.subgradient(self.theta, self.bounds)
-        if len(infeasibility.value) or not self.screening_check.holds_already(self.bounds, entries, values):
-            self.dual = self.dual.with_subgradients(*self.screening_check.system.entry_members(entries), values)
-            objective, error, gap = (np.array([number]) for number in self.dual.with_rounding())
-            self.bounds = replace(self.bounds, objective=objective, gap=gap, rounding=error)
-        return self.bounds, infeasibility
+    def _bounds_with(self, entries: IntArray, values: FloatArray) -> DualityGap:
+        system = cast(ScreeningCheck, self.screening_check).system
+        self.dual = self.dual.with_subgradients(*system.entry_members(entries), values)
+        objective, error, gap = (np.array([number]) for number in self.dual.with_rounding())
+        return replace(self.bounds, objective=objective, gap=gap, rounding=error)
 
     def with_radius(self, outcome: TaskResult, gap: FloatArray, radius: float) -> TaskResult:
-        """An outcome with its gap, and the edges certified by `radius`, the gap of the full problem."""
         return self._with_edges(replace(outcome, gap=gap), radius, screening_proved=False)
 
     def _with_edges(self, outcome: TaskResult, radius: float, *, screening_proved: bool) -> TaskResult:
@@ -288,7 +296,7 @@ class TaskResult:
     build_seconds: float
     """Part of `seconds` for reading the covariances and building the blocks."""
     seconds: float
-    cached_blocks: CachedBlocks | UnstoredBlocks | None = None
+    cached_blocks: SolvedBlocks | None = None
     """The solved blocks, if they are kept in memory."""
     is_big: bool = False
     """Whether it was solved without stored blocks."""
