@@ -74,4 +74,4 @@ figure = jgl.pl.networks(adata)
 differences = jgl.pl.differences(adata, "NK", "T")
 
 # %%
-# For Cytoscape: ``networks.export("cells.cx2")``; for networkx ``networks.to_networkx("T")``.
+# For Cytoscape: ``networks.export("cells.graphml")``; for networkx ``networks.to_networkx("T")``.

@@ -178,7 +178,7 @@ def networks(adata: AnnData, key: str = "jgl") -> JointNetworks:
     precision_keys = [_varp_key(key, k, "precision") for k in range(len(names))]
     missing = [name for name in precision_keys if name not in adata.varp]
     if missing:
-        raise InputError(f"varp[{missing[0]!r}] is missing although uns[{key!r}] tells of it: call fit again.", "key")
+        raise InputError(f"varp[{missing[0]!r}] is missing, but uns[{key!r}] lists its class: call fit again.", "key")
     certified = [adata.varp.get(_varp_key(key, k, "certified")) for k in range(len(names))]
     return JointNetworks(
         [adata.varp[name] for name in precision_keys],

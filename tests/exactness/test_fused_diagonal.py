@@ -7,11 +7,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import jointglasso as jgl
 from jointglasso.blocks import build_system
-from jointglasso.cli import main
 from jointglasso.duality import gap_radii, subgradient_within
 from jointglasso.problem import make_problem
 from test_fused import ROUTES, assert_claims_are_true_however_rough_the_solve, oracle, random_problem
@@ -188,16 +186,6 @@ class TestDoors:
         model = jgl.JointGraphicalLasso(0.2, 0.1, **OPTIONS, **settings).fit(X, Y)
         expected = jgl.solve(S, 0.2, 0.1, **OPTIONS)
         assert model.solution_.objective == pytest.approx(expected.objective, rel=1e-6)
-
-    def test_command_line(self, tmp_path):
-        table = tmp_path / "x.csv"
-        pd.DataFrame(X, columns=list("uvwxz")).assign(label=Y).to_csv(table, index=False)
-        command = ["fit", str(table), "--label", "label", "--lambda1", "0.2", "--lambda2", "0.1", "--penalty", "fused"]
-        done = CliRunner().invoke(main, [*command, "--fuse-diagonal", "--out", str(tmp_path / "out")])
-        assert done.exit_code == 0, done.output
-        assert jgl.load(tmp_path / "out" / "solution.jgl").parameters["fuse_diagonal"] is True
-        refused = CliRunner().invoke(main, [*command[:-1], "group", "--fuse-diagonal", "--out", str(tmp_path / "no")])
-        assert refused.exit_code != 0 and "--fuse-diagonal goes with --penalty fused" in refused.output
 
 
 @pytest.mark.parametrize("seed", range(3))

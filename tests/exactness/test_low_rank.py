@@ -183,19 +183,14 @@ def test_the_command_line(tmp_path):
     X = draw.standard_normal((80, 5)) + 1.5 * draw.standard_normal((80, 1))
     rows = "\n".join(",".join(map(str, row)) + f",{'ab'[n % 2]}" for n, row in enumerate(X))
     (tmp_path / "data.csv").write_text("v,w,x,y,z,group\n" + rows)
-    given = ["fit", str(tmp_path / "data.csv"), "--label", "group", "--latent", "0.5", "--no-figures"]
-    asked = [*given, "--lambda1", "0.3", "--lambda2", "0.05", "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(main, asked)
-    assert done.exit_code == 0, done.output
-    assert "Latent variables: a" in done.output
-    alone = CliRunner().invoke(main, [*given, "--out", str(tmp_path / "other")])
-    assert alone.exit_code == 2 and "--latent is for a solve at given penalties" in alone.output
-    proving = CliRunner().invoke(main, [*asked[:-1], str(tmp_path / "other"), "--prove"])
-    assert proving.exit_code == 2 and "--prove does not go with --latent" in proving.output
-    asked = [*given[:4], "--no-figures", "--lambda1", "0.3", "--lambda2", "0.05", "--out", str(tmp_path / "rank")]
-    done = CliRunner().invoke(main, [*asked, "--latent-rank", "1,1"])
+    command = ["fit", str(tmp_path / "data.csv"), "--label", "group", "--no-figures", "--lambda1", "0.3", "--lambda2"]
+    command += ["0.05", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, [*command, "--latent-rank", "1,1"])
     assert done.exit_code == 0 and "Latent variables: a 1, b 1" in done.output, done.output
-    wrong = CliRunner().invoke(main, [*asked[:-1], str(tmp_path / "no"), "--latent-rank", "one"])
+    command[-1] = str(tmp_path / "no")
+    proving = CliRunner().invoke(main, [*command, "--latent-rank", "1", "--prove"])
+    assert proving.exit_code == 2 and "--prove does not go with --latent-rank" in proving.output
+    wrong = CliRunner().invoke(main, [*command, "--latent-rank", "one"])
     assert wrong.exit_code == 2 and "--latent-rank one is not a whole number" in wrong.output
 
 

@@ -227,7 +227,6 @@ def test_pictures_leave_out_what_is_not_measured(networks):
         sum(len(part.get_offsets()) for part in ax.collections if part.get_zorder() in (0.5, 3.0)) for ax in figure.axes
     ]
     assert counts == [len(measured) for measured in HELD.values()]
-    jgl.plots.plot_edge_clusters(networks)
     jgl.plots.plot_differences(networks, "A", "D")
 
 

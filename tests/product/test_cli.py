@@ -78,7 +78,7 @@ def test_every_command_has_help_with_an_example_and_the_exit_codes():
 
 def test_commands_are_listed_in_the_order_of_use_and_the_version_is_told():
     shown = invoke("--help").output
-    places = [shown.index(f"\n  {name} ") for name in ("demo", "screen", "select", "fit", "path", "report", "export")]
+    places = [shown.index(f"\n  {name} ") for name in ("demo", "screen", "select", "fit", "infer", "report", "export")]
     assert places == sorted(places)
     assert jgl.__version__ in invoke("--version").output
 
@@ -163,22 +163,6 @@ def test_pair_weights_forbid_an_edge(table, tmp_path):
     )
 
 
-def test_pair_weights_by_class_and_of_the_coupling(table, tmp_path):
-    weights, coupling = tmp_path / "weights.csv", tmp_path / "coupling.csv"
-    weights.write_text("g1,g0,inf\n")
-    coupling.write_text("g1,g2,0.5\n")
-    common = ("--label", "state", "--no-figures", *PENALTIES, "--coupling-weights", coupling)
-    answer("fit", table, *common, "--pair-weights", f"ill={weights}", "--out", tmp_path / "r")
-    solution = jgl.load(tmp_path / "r" / "solution.jgl")
-    entries = dict(zip(solution.class_names, (Theta[0, 1] for Theta in solution.precision), strict=True))
-    assert entries["ill"] == 0.0 and entries["well"] != 0.0 and solution.parameters["pair_weights"] == 2
-    twice = ("--pair-weights", weights, "--pair-weights", f"ill={weights}")
-    assert (
-        "class=file once for each class"
-        in invoke("fit", table, *common, *twice, "--out", tmp_path / "t", code=2).stderr
-    )
-
-
 @pytest.mark.parametrize("missing, left", [("drop-variables", 6), ("complete", 7), ("pairwise", 7)])
 def test_missing_values_by_option(table, tmp_path, missing, left):
     lines = table.read_text().splitlines()
@@ -228,23 +212,6 @@ def test_screen_tells_blocks_curve_and_plan(table, tmp_path):
     assert found["curve"]["ratio"] == 0.5
 
 
-def test_path_writes_a_table_and_all_solutions(table, tmp_path):
-    out = tmp_path / "path"
-    found = answer("path", table, "--label", "state", "--lambda1", "0.4,0.3,0.2", "--lambda2", "0.1", "--out", out)
-    assert [point["lambda1"] for point in found["points"]] == [0.4, 0.3, 0.2]
-    with (out / "path.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    for row, point in zip(rows, found["points"], strict=True):
-        solution = jgl.load(out / row["file"])
-        assert solution.parameters["lambda1"] == float(row["lambda1"]) == point["lambda1"]
-        assert [int(row["edges[ill]"]), int(row["edges[well]"])] == solution.n_edges
-
-
-def test_path_makes_a_grid_of_its_own(table, tmp_path):
-    shown = invoke("path", table, "--label", "state", *SMALL_GRID, "--out", tmp_path / "path").stdout
-    assert "largest_block" in shown and len(list((tmp_path / "path" / "solutions").iterdir())) == 8
-
-
 def test_lines_on_the_progress_where_there_is_no_terminal(table, monkeypatch):
     monkeypatch.setattr("jointglasso.cli.solving.LINE_EVERY", 0.005)
     command = ("select", table, "--label", "state", *SMALL_GRID)
@@ -277,7 +244,7 @@ def test_tests_and_files_are_announced_too_and_lambda1_of_zero_is_explained(tabl
 def test_report_and_export_from_a_saved_solution(fitted, tmp_path):
     invoke("report", fitted / "solution.jgl", "-o", tmp_path / "page.html", "--title", "A & B")
     assert "A &amp; B" in (tmp_path / "page.html").read_text()
-    names = [tmp_path / f"n.{ending}" for ending in ("graphml", "cx2", "csv", "parquet")]
+    names = [tmp_path / f"n.{ending}" for ending in ("graphml", "csv", "parquet")]
     assert answer("export", fitted / "solution.jgl", *names)["out"] == list(map(str, names))
     invoke("export", fitted / "solution.jgl", tmp_path / "one", "--format", "csv", "--class", "ill")
     assert len(pd.read_csv(tmp_path / "one")) == (pd.read_csv(fitted / "edges.csv")["class"] == "ill").sum()

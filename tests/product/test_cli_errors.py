@@ -96,8 +96,6 @@ MISUSED = {
     "no folder": (["fit", *FIT], "Missing option '--out'"),
     "unknown criterion": (["select", "--criterion", "gut"], "'gut' is not one of"),
     "lambda2 alone": (["screen", "--lambda2", "1"], "--lambda2 is given without --lambda1"),
-    "unequal paths": (["path", "--lambda1", "3,2", "--lambda2", "1,2,3", "--out", "o"], "2 numbers and --lambda2 3"),
-    "path of one": (["path", "--lambda1", "3,2", "--out", "o"], "without --lambda2"),
     "no number": (["fit", "--lambda1", "much", "--out", "o"], "'much' is not a valid float"),
 }
 
@@ -245,7 +243,7 @@ def test_overwrite_never_removes_what_is_not_ours(good, tmp_path):
 
 @pytest.mark.parametrize(
     "failing",
-    ["jointglasso.write_report", "jointglasso.cli.folder._sync_all", "jointglasso.cli.folder.ResultFolder._replace"],
+    ["jointglasso.write_report", "jointglasso.cli.folder._list_files", "jointglasso.cli.folder.ResultFolder._replace"],
 )
 def test_a_failure_midway_leaves_the_old_folder_and_nothing_else(good, result_folder, monkeypatch, failing):
     def full(*arguments, **options):

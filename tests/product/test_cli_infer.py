@@ -57,7 +57,7 @@ def test_infer_writes_tables_figures_and_a_report(table, tmp_path):
     }
     assert names <= {path.name for path in out.iterdir()}
     assert {path.name for path in (out / "figures").iterdir()} == {
-        "intervals.png", "volcano.png", "q_values.png", "centrality.png",
+        "intervals.png", "volcano.png", "centrality.png",
     }  # fmt: skip
     with (out / "edges.csv").open() as stream:
         rows = list(csv.DictReader(stream))

@@ -57,7 +57,7 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path, name):
 def test_what_is_added_during_the_run_is_kept_beside_the_new_folder(tmp_path):
     target = build(tmp_path / "r", edges="old", classes__a="old")
     with (
-        pytest.warns(FolderWarning, match=r"added to .* meanwhile are in"),
+        pytest.warns(FolderWarning, match=r"added to .* meanwhile: .* are in"),
         ResultFolder(target, overwrite=True).building() as folder,
     ):
         (folder / "parameters.json").write_text('{"versions": {"jointglasso": "0"}}')
@@ -65,7 +65,9 @@ def test_what_is_added_during_the_run_is_kept_beside_the_new_folder(tmp_path):
         (target / "link").symlink_to("edges")
     (remaining,) = (path for path in tmp_path.iterdir() if path.name != "r")
     assert not remaining.name.startswith(".") and (remaining / "link").is_symlink()
-    assert contents(remaining) == {"classes/late.txt": "just saved"} and set(contents(target)) == {"parameters.json"}
+    earlier = contents(remaining)
+    assert earlier["classes/late.txt"] == "just saved" and earlier["edges"] == earlier["classes/a"] == "old"
+    assert set(contents(target)) == {"parameters.json"}
 
 
 def test_a_result_that_lists_no_files_is_not_replaced(tmp_path):
@@ -181,9 +183,9 @@ def test_a_place_that_cannot_be_written_is_known_before_the_solve(tmp_path, data
 def test_nohup_is_respected():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        from jointglasso.cli.session import _asked_to_end_like_interrupted
+        from jointglasso.cli.session import _terminated_like_interrupted
 
-        with _asked_to_end_like_interrupted():
+        with _terminated_like_interrupted():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
             os.kill(os.getpid(), signal.SIGHUP)
             with pytest.raises(KeyboardInterrupt):

@@ -12,7 +12,6 @@ from jointglasso.cli.doctor import doctor
 from jointglasso.cli.export import export, report
 from jointglasso.cli.fit import demo, fit
 from jointglasso.cli.infer import infer
-from jointglasso.cli.path import path
 from jointglasso.cli.screen import screen
 from jointglasso.cli.select import select
 from jointglasso.cli.session import EXIT_CODES
@@ -42,5 +41,5 @@ def main() -> None:
     """
 
 
-for command in (demo, screen, select, fit, infer, path, report, export, doctor):
+for command in (demo, screen, select, fit, infer, report, export, doctor):
     main.add_command(command)

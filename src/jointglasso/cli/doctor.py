@@ -32,9 +32,9 @@ def doctor(session: Session, warm: bool) -> None:
     if warm:
         facts["seconds_to_warm"] = jgl.warm_kernels()
     for name, value in facts.items():
-        session.say(f"{name:<16}{_words(value)}")
+        session.echo(f"{name:<16}{_words(value)}")
     facts["kernels"] = _kernels(session)
-    session.answer(**facts)
+    session.add(**facts)
 
 
 def _facts() -> dict[str, Any]:
@@ -63,10 +63,10 @@ def _kernels(session: Session) -> dict[str, Any]:
 
     cache = kernel_cache()
     where = "not cached" if cache.folder is None else f"in {cache.folder}"
-    session.say(f"Compiled kernels: {cache.n_ready} of {cache.n_kernels}, {where}")
+    session.echo(f"Compiled kernels: {cache.n_ready} of {cache.n_kernels}, {where}")
     if not cache.sweeps:
         warm = ": jointglasso doctor --warm compiles them now" if cache.folder else " in every process"
-        session.say(f"The first solve will take half a minute longer{warm}.")
+        session.echo(f"The first solve will take half a minute longer{warm}.")
     return {"ready": cache.n_ready, "all": cache.n_kernels, "folder": cache.folder, "lasting": cache.lasting}
 
 

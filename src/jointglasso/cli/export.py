@@ -33,9 +33,9 @@ def report(session: Session, solution: Path, out: Path, title: str | None) -> No
     loaded, mark = jgl.load(solution), solution.parent / MARK
     facts = json.loads(mark.read_text(encoding="utf-8")) if mark.is_file() else {}
     written = jgl.write_report(out, loaded, title=title or facts.get("title"), notes=facts.get("notes"))
-    session.say(str(loaded))
-    session.say(f"Written: {written}")
-    session.answer(out=written.resolve())
+    session.echo(str(loaded))
+    session.echo(f"Written: {written}")
+    session.add(out=written.resolve())
 
 
 @click.command(cls=Command)
@@ -43,15 +43,15 @@ def report(session: Session, solution: Path, out: Path, title: str | None) -> No
 @click.argument("out", type=_SOLUTION, nargs=-1, required=True)
 @click.option("--class", "class_name", help="Write this class only.")
 @click.option(
-    "--format", type=click.Choice(["graphml", "cx2", "csv", "parquet"]),
+    "--format", type=click.Choice(["graphml", "csv", "parquet"]),
     help="Format, where the suffix of OUT does not determine it.",
 )  # fmt: skip
 @click.pass_obj
 def export(session: Session, solution: Path, out: tuple[Path, ...], class_name: str | None, format: str | None) -> None:
     """Write networks for other programs.
 
-    Writes the networks of a saved SOLUTION. The suffix of each file determines its format: .graphml, .cx2,
-    .csv or .parquet.
+    Writes the networks of a saved SOLUTION. The suffix of each file determines its format: .graphml, .csv or
+    .parquet.
 
     \b
     Example:
@@ -62,5 +62,5 @@ def export(session: Session, solution: Path, out: tuple[Path, ...], class_name: 
     networks = jgl.JointNetworks.from_solution(jgl.load(solution))
     written = [networks.export(path, format, class_name=class_name) for path in out]
     for path in written:
-        session.say(f"Written: {path}")
-    session.answer(out=[path.resolve() for path in written], class_name=class_name)
+        session.echo(f"Written: {path}")
+    session.add(out=[path.resolve() for path in written], class_name=class_name)

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 @click.option("--lambda1", type=float, help="Sparsity penalty; chosen by a criterion if left out.")
 @click.option("--lambda2", type=float, help="Similarity penalty; chosen by a criterion if left out.")
 @click.option(
-    "--latent", type=float, metavar="MU", help="Nuclear-norm penalty on the latent variables (low-rank part)."
-)
-@click.option(
     "--latent-rank",
     metavar="R[,R,...]",
     help="Number of latent variables over all classes, or by class; the penalty on them is found for it.",
@@ -79,8 +76,8 @@ def fit(session: Session, /, **options: Any) -> int:
     print_result(session, result, target)
     if options["time"] is not None:
         steps = result.networks.steps()
-        session.say(f"\nChanges of the estimates from each window to the next:\n{table_text(steps, len(steps))}")
-        session.answer(steps=steps.to_dict("records"))
+        session.echo(f"\nChanges of the estimates from each window to the next:\n{table_text(steps, len(steps))}")
+        session.add(steps=steps.to_dict("records"))
     if options["differences"]:
         print_differences(session, result)
     if result.interrupted:
@@ -95,23 +92,23 @@ def print_result(session: Session, result: Result, target: ResultFolder) -> None
         explained = session.in_options(selection.explain())
         for note in result.data.notes:  # printed when the data were read
             explained = explained.replace(f"{note}\n", "")
-        session.say(f"\n{explained}")
-        session.answer(
+        session.echo(f"\n{explained}")
+        session.add(
             criterion=selection.criterion, score=selection.score, explanation=session.in_options(selection.explain())
         )
     else:
-        session.say("Penalties: lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}.".format(**solution.parameters))
-    session.say(f"\n{networks_in_words(result.networks)}\n")
+        session.echo("Penalties: lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}.".format(**solution.parameters))
+    session.echo(f"\n{networks_in_words(result.networks)}\n")
     if solution.low_rank is not None:
-        session.say(f"Latent variables: {solution.low_rank.describe(solution.class_names)}.")
+        session.echo(f"Latent variables: {solution.low_rank.describe(solution.class_names)}.")
     if result.stability is not None:
-        session.say(f"{result.stability}\n")
+        session.echo(f"{result.stability}\n")
     if solution.refit is not None and selection is None:
-        session.say(solution.refit.describe())
+        session.echo(solution.refit.describe())
     for text in filter(None, (significant_differences(result), session.in_options(str(solution)))):
-        session.say(text)
-    session.say(written_to(target))
-    session.answer(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
+        session.echo(text)
+    session.echo(written_to(target))
+    session.add(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -123,15 +120,9 @@ def _check(options: dict[str, Any]) -> None:
         raise click.UsageError("--select chooses the penalties, but --lambda1 and --lambda2 are given: leave one out.")
     if fixed and options["penalty"] == "auto":
         raise click.UsageError("--penalty auto goes with a choice of the penalties: leave --lambda1 and --lambda2 out.")
-    if options["latent"] is not None and not fixed:
-        raise click.UsageError("--latent is for a solve at given penalties: add --lambda1 and --lambda2.")
-    if options["latent"] is not None and options["latent_rank"] is not None:
-        raise click.UsageError("--latent-rank finds the penalty that --latent gives: leave one of them out.")
-    for latent in ("latent", "latent_rank"):
-        for name in ("prove", "stability"):
-            if options[latent] is not None and options[name]:
-                other = latent.replace("_", "-")
-                raise click.UsageError(f"--{name} does not go with --{other}: leave one of them out.")
+    for name in ("prove", "stability"):
+        if options["latent_rank"] is not None and options[name]:
+            raise click.UsageError(f"--{name} does not go with --latent-rank: leave one of them out.")
 
 
 def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
@@ -149,9 +140,7 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
             solution = _solve_at(session, data, options, penalties, warm_start=solution)
     else:
         penalties = options["lambda1"], options["lambda2"]
-        solution = _solve_at(
-            session, data, options, penalties, checkpoint=options["checkpoint"], latent=options["latent"]
-        )
+        solution = _solve_at(session, data, options, penalties, checkpoint=options["checkpoint"])
     finished = solution.status.code != "interrupt" and (selection is None or not selection.interrupted)
     undecided = solution.certificate.edges_undetermined
     if options["prove"] and finished and undecided:
@@ -234,7 +223,7 @@ def demo(session: Session, out: Path) -> int:
         began = time.perf_counter()
         with counting(session, "choosing penalties by jbic") as show:
             selection = jgl.select(data.samples, callback=show, **data.preparation)
-        session.say(f"Penalties chosen and networks estimated in {time.perf_counter() - began:.1f} s.")
+        session.echo(f"Penalties chosen and networks estimated in {time.perf_counter() - began:.1f} s.")
         networks = jgl.JointNetworks.from_solution(selection.solution)
         result = Result(data, selection.solution, networks, selection, None, *tested_differences(data))
         options = {"title": "Gene networks of three cancers", "figures": True, "differences": False, "time": None}

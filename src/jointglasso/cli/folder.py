@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from jointglasso._files import could_not_write, give_usual_rights, sync
+from jointglasso._files import atomic_text, could_not_write, give_usual_rights
 from jointglasso._wording import listed
 from jointglasso.errors import InputError
 
@@ -51,7 +51,6 @@ class ResultFolder:
             yield new
             _list_files(new)
             give_usual_rights(new, 0o777)
-            _sync_all(new)
             self._check()  # hours may have passed
             self._replace(new)
         except BaseException:
@@ -60,7 +59,6 @@ class ResultFolder:
                 with suppress(OSError):
                     folder.rmdir()
             raise
-        sync(self.path.parent)
 
     def _check(self) -> list[str]:
         """Refuse what may not be replaced; return the files beside the old result."""
@@ -79,7 +77,7 @@ class ResultFolder:
         return sorted(_all_files(self.path) - listed_files)
 
     def _replace(self, new: Path) -> None:
-        """Give `new` the name of the target and remove the files of an old result; others stay in its folder."""
+        """Give `new` the name of the target and remove an old result, unless files were added to it."""
         if not self.path.exists():
             os.rename(new, self.path)
             return
@@ -90,14 +88,11 @@ class ResultFolder:
         except BaseException:
             os.rename(old, self.path)
             raise
-        for name in _all_files(old) & (_result_files(old) or set()):
-            (old / name).unlink()
-        folders = sorted((path for path in old.rglob("*") if path.is_dir()), reverse=True)
-        for folder in [*folders, old]:
-            with suppress(OSError):
-                folder.rmdir()
-        if old.exists():
-            warnings.warn(f"Files that were added to {self.requested} meanwhile are in {old}.", FolderWarning, 3)
+        if _all_files(old) - (_result_files(old) or set()):
+            text = f"Files were added to {self.requested} meanwhile: the earlier result and these are in {old}."
+            warnings.warn(text, FolderWarning, 3)
+        else:
+            shutil.rmtree(old)
 
 
 def _result_files(folder: Path) -> set[str] | None:
@@ -123,11 +118,4 @@ def _list_files(folder: Path) -> None:
     if mark.is_file():
         facts = json.loads(mark.read_text(encoding="utf-8"))
         facts["files"] = sorted(Path(name).as_posix() for name in _all_files(folder))
-        mark.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _sync_all(folder: Path) -> None:
-    """Force everything below a folder to the disk."""
-    for path in (folder, *folder.rglob("*")):
-        if not path.is_symlink():
-            sync(path)
+        atomic_text(mark, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")

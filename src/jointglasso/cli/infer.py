@@ -11,11 +11,10 @@ import click
 
 from jointglasso._display import table_text
 from jointglasso._files import atomic_text
-from jointglasso.cli.input_data import Data, covariates_of, prepare, read_labelled, samples_of
+from jointglasso.cli.input_data import Data, covariates_of, prepare, read_labelled, samples_of, shape
 from jointglasso.cli.options import data_options, folder_options, split
 from jointglasso.cli.results import can_draw, result_folder, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
-from jointglasso.cli.shaping import shape
 from jointglasso.cli.solving import counting, noting
 from jointglasso.errors import InputError, argument
 
@@ -128,13 +127,13 @@ def _print_tables(session: Session, result: Inference, fdr: float, described: st
     edges = result.edges(fdr=fdr)
     counts = {name: int((edges["class"] == name).sum()) for name in result.class_names}
     by_class = ", ".join(f"{number} in {name}" for name, number in counts.items())
-    session.say(f"\nEdges significant at a false discovery rate of {fdr:g}: {by_class}")
-    session.say(table_text(edges, SHOWN) if len(edges) else "")
-    session.answer(edges=counts, n_pairs=result.n_pairs, notes=result.notes, fdr=fdr)
+    session.echo(f"\nEdges significant at a false discovery rate of {fdr:g}: {by_class}")
+    session.echo(table_text(edges, SHOWN) if len(edges) else "")
+    session.add(edges=counts, n_pairs=result.n_pairs, notes=result.notes, fdr=fdr)
     if result.n_classes > 1:
         differences = result.differences(fdr=fdr)
         _print_differences(session, "Differences", differences)
-        session.answer(differences=len(differences))
+        session.add(differences=len(differences))
     for note in result.notes:
         if note not in described:
             session.note(note)
@@ -142,8 +141,8 @@ def _print_tables(session: Session, result: Inference, fdr: float, described: st
 
 def _print_differences(session: Session, what: str, table: pd.DataFrame) -> None:
     """Print the number of significant differences and the first of them."""
-    session.say(f"\n{what} between classes significant at that rate: {len(table)}")
-    session.say(table_text(table, SHOWN) if len(table) else "")
+    session.echo(f"\n{what} between classes significant at that rate: {len(table)}")
+    session.echo(table_text(table, SHOWN) if len(table) else "")
 
 
 def _write(
@@ -186,7 +185,6 @@ def _draw(folder: Path, result: Inference, bootstrap: NetworkBootstrap | None, f
 
     folder.mkdir()
     plots.plot_intervals(result, fdr=fdr, path=folder / "intervals.png")
-    plots.plot_q_values(result, path=folder / "q_values.png")
     if bootstrap is not None:
         plots.plot_bootstrap(bootstrap, path=folder / "centrality.png")
     if result.n_classes > 1:

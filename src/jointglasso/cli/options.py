@@ -22,18 +22,18 @@ SECTIONS = {
     "Classes": ("label", "labels", "classes", "rename", "time", "windows", "width", "overlap", "groups"),
     "Table": ("subset", "variables", "drop", "top_variance", "log", "covariates", "missing", "constant", "read"),
     "Model": (
-        "scale", "association", "weights", "penalty", "class_graph", "penalize_diagonal", "fuse_diagonal",
-        "pair_weights", "coupling_weights", "penalty_shape", "latent", "latent_rank", "se",
+        "scale", "association", "weights", "penalty", "class_graph", "penalize_diagonal", "pair_weights",
+        "penalty_shape", "latent_rank", "se",
     ),
     "Penalties": (
-        "lambda1", "lambda2", "criterion", "gamma", "penalized_scores", "folds", "subsamples", "seed", "n_lambdas",
-        "ratios", "min_ratio", "ratio", "points",
+        "lambda1", "lambda2", "criterion", "gamma", "folds", "subsamples", "seed", "n_lambdas", "ratios",
+        "min_ratio", "ratio", "points",
     ),
     "Result": (
         "out", "overwrite", "title", "differences", "stability", "prove", "fdr", "n_resamples", "figures", "plot",
     ),
     "Computation": (
-        "tol", "max_iter", "max_memory", "n_jobs", "workers", "scheduler", "checkpoint", "keep_partial",
+        "tol", "max_iter", "max_memory", "n_jobs", "scheduler", "checkpoint", "keep_partial",
     ),
 }  # fmt: skip
 OTHERS = "Other options"
@@ -132,16 +132,10 @@ solve_options = together(
         help="Memory budget of a solve; problems that need more are refused or skipped in advance.",
     ),
     click.option("--n-jobs", type=int, help="Number of parallel jobs; -1 for all cores."),
-    click.option("--workers", type=click.IntRange(min=1), help="Number of local worker processes (Dask)."),
     click.option("--scheduler", metavar="ADDRESS", help="Address of a Dask scheduler: tcp://..."),
     click.option(
-        "--pair-weights", multiple=True, metavar="[CLASS=]FILE",
-        help="CSV of variable, variable, weight: factors on the penalty of pairs; inf forbids an edge. With "
-        "CLASS=FILE, once for each class, they are those of the L1 part.",
-    ),
-    click.option(
-        "--coupling-weights", type=_PATH,
-        help="CSV of variable, variable, weight: factors on the term that couples the classes.",
+        "--pair-weights", type=_PATH,
+        help="CSV of variable, variable, weight: factors on the penalty of pairs; inf forbids an edge.",
     ),
     click.option(
         "--penalize-diagonal/--free-diagonal", default=False, show_default=True,
@@ -149,7 +143,7 @@ solve_options = together(
     ),
     click.option(
         "--penalty", type=click.Choice(["group", "maximum", "common", "fused", "chain", "graph", "laplacian", "auto"]),
-        default="group", show_default="group; chain with --time",
+        show_default="group; chain with --time",
         help="Similarity penalty: common support (group, maximum); a shared network beside that of each class "
         "(common); equal values in all classes (fused), in consecutive classes (chain), in neighbouring classes "
         "(graph); similar values in neighbouring classes (laplacian); or the better of group and fused (auto), where "
@@ -159,7 +153,6 @@ solve_options = together(
         "--penalty-shape", type=click.Choice(["adaptive", "scad", "mcp", "log", "sqrt", "atan"]),
         help="Concave penalty, which shrinks strong edges less (convex without it).",
     ),
-    click.option("--fuse-diagonal", is_flag=True, help="With fused, chain and graph: fuse the diagonal entries, too."),
     click.option(
         "--class-graph", help="Class graph for graph and laplacian, with optional weights: control-a,control-b=0.5.",
     ),
@@ -173,11 +166,6 @@ grid_options = together(
 
 score_options = together(
     click.option("--gamma", type=float, help="Parameter of jbic (0.45) and ebic (0.5), 0 to 1."),
-    click.option(
-        "--penalized-scores",
-        is_flag=True,
-        help="Information criteria at the penalised estimate, without refitting: faster, sparser.",
-    ),
     click.option("--folds", default=5, show_default=True, help="Folds of cross-validation (cv)."),
     click.option("--subsamples", default=20, show_default=True, help="Subsamples of StARS (stars)."),
     click.option("--seed", default=0, show_default=True, help="Seed of folds and subsamples."),

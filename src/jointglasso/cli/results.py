@@ -45,8 +45,8 @@ def result_folder(session: Session, options: Mapping[str, Any]) -> Iterator[Any]
     target = ResultFolder(options["out"], overwrite=options["overwrite"])
     with target.building() as folder:
         yield folder
-    session.say(written_to(target))
-    session.answer(out=target.path)
+    session.echo(written_to(target))
+    session.add(out=target.path)
 
 
 def written_to(target: ResultFolder) -> str:
@@ -121,14 +121,10 @@ def _write_figures(folder: Path, result: Result, options: Mapping[str, Any], gro
     plots.plot_degrees(networks, path=folder / "degrees.png")
     plots.plot_adjacency(networks, solution.partition, path=folder / "adjacency.png")
     plots.plot_centrality(networks, path=folder / "centrality.png")
-    if len(solution.history) > 2:  # fewer points show no curve
-        plots.plot_convergence(solution, path=folder / "convergence.png")
     if result.selection is not None:
         plots.plot_selection(result.selection, path=folder / "selection.png")
     if options["time"] is not None:
         plots.plot_over_time(networks, path=folder / "over_time.png")
-    if networks.edge_clusters is not None:
-        plots.plot_edge_clusters(networks, path=folder / "edge_clusters.png")
     if networks.has_stability:
         plots.plot_stability(networks, path=folder / "stability.png")
     if options["differences"]:
@@ -219,11 +215,11 @@ def print_differences(session: Session, result: Result) -> None:
     tested = result.inference is not None
     which = "Those of" if tested else "The largest of"
     ending = " with the smallest p-values, as desparsified difference with 95 % interval" if tested else ", not tested"
-    session.say(f"\n{which} {len(table):,} differences between the estimates{ending}; no edge counts as 0:")
+    session.echo(f"\n{which} {len(table):,} differences between the estimates{ending}; no edge counts as 0:")
     columns = ["variable1", "variable2", "class1", "class2", "partial_correlation1", "partial_correlation2"]
     columns += ["estimated_difference", "low", "high", "q_value"] if tested else ["difference"]
-    session.say(table_text(table[columns].head(MAX_PRINTED)))
-    session.answer(differences=table.head(MAX_PRINTED).to_dict("records"))
+    session.echo(table_text(table[columns].head(MAX_PRINTED)))
+    session.add(differences=table.head(MAX_PRINTED).to_dict("records"))
 
 
 def kinds_of_pairs(networks: JointNetworks) -> dict[str, int]:
@@ -246,7 +242,7 @@ def networks_in_words(networks: JointNetworks) -> str:
 
 
 def facts_of(solution: Solution) -> dict[str, Any]:
-    """Fields of a solution for JSON and path.csv."""
+    """Fields of a solution for JSON."""
     certificate, latent = solution.certificate, solution.low_rank
     return {
         "lambda1": solution.parameters["lambda1"],
@@ -268,7 +264,7 @@ def facts_of(solution: Solution) -> dict[str, Any]:
 
 
 #: Maximum number of variables, by what the standard errors take: one pass, resamples, resamples of polychoric fits.
-MOST, MOST_RESAMPLED, MOST_MIXED = 500, 150, 40
+MAX_TESTED, MAX_RESAMPLED, MAX_MIXED = 500, 150, 40
 
 #: Minimum number of samples of a class by variable.
 SAMPLES_BY_VARIABLE = 0.2
@@ -291,13 +287,13 @@ def tested_differences(data: Data) -> tuple[Inference | None, str]:
     if samples.n_classes < 2:
         return None, "there is one class"
     resampled = association in ("spearman", *LATENT) or missing == "pairwise"
-    most = MOST_MIXED if association in LATENT else MOST_RESAMPLED if resampled else MOST
+    max_variables = MAX_MIXED if association in LATENT else MAX_RESAMPLED if resampled else MAX_TESTED
     if samples.sample_fraction != 1.0:
         return None, "the windows share samples"
     if samples.absent is not None:
         return None, "the classes have different variables"
-    if samples.n_variables > most:
-        return None, f"{samples.n_variables:,} variables are more than the {most} up to which fit tests them"
+    if samples.n_variables > max_variables:
+        return None, f"{samples.n_variables:,} variables are more than the {max_variables} up to which fit tests them"
     for name, size in zip(samples.class_names, samples.sizes.tolist(), strict=True):
         if size < SAMPLES_BY_VARIABLE * samples.n_variables:
             return None, f"class {name!r} has {count(size, 'sample')} for {samples.n_variables:,} variables"

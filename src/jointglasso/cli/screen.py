@@ -52,16 +52,16 @@ def screen(session: Session, /, **options: Any) -> None:
     data = read_data(session, options)
     lambda1, lambda2, ratio = _penalties(options)
     curve = jgl.component_curve(data.source, ratio, weights=data.preparation["weights"], n_lambdas=options["points"])
-    session.say(f"\n{curve}\n")
+    session.echo(f"\n{curve}\n")
     named = ("ratio", "lambda1", "lambda2", "n_blocks", "largest", "cost")
     facts = {name: getattr(curve, name) for name in named} | {"pairs_kept": curve.n_edges}
-    session.answer(data=data.facts, curve=facts, lambda_max=curve.lambda_max, percolation=curve.percolation)
+    session.add(data=data.facts, curve=facts, lambda_max=curve.lambda_max, percolation=curve.percolation)
     suggested = _suggest(curve, data.samples.n_variables)
     _show_suggestions(session, curve, suggested, data.samples.n_variables)
     _show_rules(session, data, *(suggested if lambda1 is None else (lambda1, lambda2)))
     if options["plot"]:
         jgl.plots.plot_component_curve(curve, path=options["plot"])
-        session.say(f"Drawn: {options['plot']}")
+        session.echo(f"Drawn: {options['plot']}")
 
 
 def _penalties(options: dict[str, Any]) -> tuple[float | None, float, float]:
@@ -89,9 +89,11 @@ def _show_suggestions(session: Session, curve: ComponentCurve, suggested: tuple[
     smallest = {size: curve.smallest_lambda(size) for size in SIZES if size < p}
     for size, (lambda1, lambda2) in smallest.items():
         lower = "" if curve.reaches(size) else " (smaller ones were not computed)"
-        session.say(f"Blocks of at most {size:,} variables: lambda1 >= {lambda1:.4g}, lambda2 >= {lambda2:.4g}{lower}.")
-    session.say(f"A point to begin with: --lambda1 {suggested[0]:.4g} --lambda2 {suggested[1]:.4g}")
-    session.answer(
+        session.echo(
+            f"Blocks of at most {size:,} variables: lambda1 >= {lambda1:.4g}, lambda2 >= {lambda2:.4g}{lower}."
+        )
+    session.echo(f"A point to begin with: --lambda1 {suggested[0]:.4g} --lambda2 {suggested[1]:.4g}")
+    session.add(
         suggested={"lambda1": suggested[0], "lambda2": suggested[1]},
         smallest_lambdas={size: {"lambda1": a, "lambda2": b} for size, (a, b) in smallest.items()},
     )
@@ -109,14 +111,14 @@ def _show_rules(session: Session, data: Data, lambda1: float, lambda2: float) ->
     plan = jgl.plan(data.source, lambda1, lambda2, weights=weights)
     columns: dict[str, Any] = {"rule": [f"{rule} ({words})" for rule, words in RULES.items()]}
     columns |= {name: [fact[name] for fact in rules.values()] for name in ("n_blocks", "largest", "cost")}
-    session.say(f"\nBlocks by screening rule at lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}:")
-    session.say(table_text(columns))
-    session.say(f"\nOne solve there: {plan}.")
-    session.say(
+    session.echo(f"\nBlocks by screening rule at lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}:")
+    session.echo(table_text(columns))
+    session.echo(f"\nOne solve there: {plan}.")
+    session.echo(
         "jointglasso fit without --lambda1 chooses the penalties by about 40 solves and refits, at weaker ones too, "
         "and up to 1,000 variables again in two halves of the samples; it shows what is done."
     )
-    session.answer(
+    session.add(
         lambda1=lambda1,
         lambda2=lambda2,
         rules=rules,

@@ -40,16 +40,16 @@ def select(session: Session, /, **options: Any) -> int:
             selection = choose(session, data, options["criterion"], {**options, "executor": executor})
         points = selection.table[["lambda1", "lambda2", "edges", "score"]][selection.records["tried"]]
         points.insert(0, "", ["* " if point == selection.best else "" for point in points.index])
-        session.say("\n" + table_text(points, len(points), digits=7))
-        session.say("\n" + session.in_options(selection.explain()))
+        session.echo("\n" + table_text(points, len(points), digits=7))
+        session.echo("\n" + session.in_options(selection.explain()))
         if folder is not None:
             write_selection(folder, selection)
             if can_draw(session):
                 jgl.plots.plot_selection(selection, path=folder / "selection.png")
             write_parameters(folder, session, data, chosen={"lambda1": selection.lambda1, "lambda2": selection.lambda2})
     chosen = f"--lambda1 {selection.lambda1:.6g} --lambda2 {selection.lambda2:.6g}"
-    session.say(f"To estimate the networks there: jointglasso fit ... {chosen} --out FOLDER")
-    session.answer(
+    session.echo(f"To estimate the networks there: jointglasso fit ... {chosen} --out FOLDER")
+    session.add(
         lambda1=selection.lambda1,
         lambda2=selection.lambda2,
         criterion=selection.criterion,

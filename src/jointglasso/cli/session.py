@@ -36,7 +36,6 @@ _NAMES = {"cv": "folds", "subset": "classes", "annotations": "covariates"}
 
 #: Texts of messages that the command line words in another way, with the parameter whose option they need.
 _PHRASES = {
-    "relaxed=False": ("penalized_scores", "--penalized-scores"),
     "complementary_pairs=False": ("stability", "no --stability"),
     "warm_start=this solution": ("checkpoint", "--checkpoint"),
     "`subset`": ("subset", "--classes or --subset"),
@@ -66,13 +65,13 @@ class Session:
         self.quiet = quiet
         self.command_line = command_line
         self.arguments = dict(arguments)
-        self._answer: dict[str, Any] = {}
+        self._fields: dict[str, Any] = {}
 
     def in_options(self, text: str) -> str:
         """Message of the library with the options of the command in place of parameters."""
         return in_options(text, click.get_current_context().command)
 
-    def say(self, text: str = "") -> None:
+    def echo(self, text: str = "") -> None:
         """Print text; silent with --json and --quiet."""
         if not self.as_json and not self.quiet:
             click.echo(text)
@@ -86,17 +85,17 @@ class Session:
         """Whether progress is shown: the standard error is a terminal, and --quiet is not set."""
         return sys.stderr.isatty() and not self.quiet
 
-    def answer(self, **fields: Any) -> None:
+    def add(self, **fields: Any) -> None:
         """Add fields to the JSON object."""
-        self._answer |= fields
+        self._fields |= fields
 
     def close(self, code: int) -> None:
         """Print the JSON object, with --json."""
         if self.as_json:
-            click.echo(json.dumps(plain({**self._answer, "exit_code": code}), ensure_ascii=False, allow_nan=False))
+            click.echo(json.dumps(plain({**self._fields, "exit_code": code}), ensure_ascii=False, allow_nan=False))
 
 
-def say_if_compiling(session: Session) -> None:
+def note_compilation(session: Session) -> None:
     """Print a note where kernels must be compiled first, and start compiling them in another process."""
     from jointglasso.kernels import jit
     from jointglasso.warm import compile_ahead, kernel_cache
@@ -131,7 +130,7 @@ class Command(click.Command):
             context = super().make_context(info_name, args, parent, **extra)
         except click.UsageError as error:
             if "--json" in typed:
-                _answer_error(error.format_message(), BAD_INPUT)
+                _print_json_error(error.format_message(), BAD_INPUT)
             raise
         context.meta["jointglasso.typed"] = shlex.join(["jointglasso", info_name or "", *typed])
         return context
@@ -153,11 +152,11 @@ class Command(click.Command):
         typed = ctx.meta["jointglasso.typed"]
         ctx.obj = Session(as_json=as_json, quiet=quiet, command_line=typed, arguments=ctx.params)
         try:
-            with _warnings_as_notes(self), _asked_to_end_like_interrupted():
+            with _warnings_as_notes(self), _terminated_like_interrupted():
                 code = super().invoke(ctx) or OK
         except click.UsageError as error:
             if as_json:
-                _answer_error(error.format_message(), BAD_INPUT)
+                _print_json_error(error.format_message(), BAD_INPUT)
             raise
         except click.exceptions.Exit:
             raise
@@ -183,7 +182,7 @@ def _failed(error: BaseException, as_json: bool, ctx: click.Context) -> int:
         text = f"Unexpected {type(error).__name__}: {error}. Run again with --debug and report what it shows, please."
     click.echo(f"Error: {text}" if code != INTERRUPTED else text, err=True)
     if as_json:
-        _answer_error(text, code, error)
+        _print_json_error(text, code, error)
     return code
 
 
@@ -194,7 +193,7 @@ def _sentence(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def _answer_error(text: str, code: int, error: BaseException | None = None) -> None:
+def _print_json_error(text: str, code: int, error: BaseException | None = None) -> None:
     """Print the error as JSON, with the class, variable and parameter it concerns where known."""
     fields = {}
     if isinstance(error, InputError | InputTypeError):
@@ -204,7 +203,7 @@ def _answer_error(text: str, code: int, error: BaseException | None = None) -> N
 
 
 @contextmanager
-def _asked_to_end_like_interrupted() -> Iterator[None]:
+def _terminated_like_interrupted() -> Iterator[None]:
     """Handle SIGTERM and SIGHUP like SIGINT (Ctrl-C), so that checkpoints and partial results are written.
 
     Ignored signals stay ignored, as after nohup. Where SIGINT is ignored, as in a background job of a script, SIGTERM

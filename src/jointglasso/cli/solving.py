@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,32 +44,9 @@ def arguments_of_solve(options: dict[str, Any], data: Data) -> dict[str, Any]:
     arguments = {name: options[name] for name in names if options[name] is not None}
     if options["max_memory"] is not None:
         arguments["max_memory"] = options["max_memory"] * 2**30
-    arguments |= _class_penalty(options, data)
     if options.get("latent_rank") is not None:
         arguments["latent_rank"] = _latent_rank(options["latent_rank"])
-    return arguments | _pair_weights(options, data)
-
-
-def _pair_weights(options: dict[str, Any], data: Data) -> dict[str, Any]:
-    """Keyword arguments of the weights of pairs: one file for all classes, or ``class=file`` for each."""
-    arguments: dict[str, Any] = {}
-    by_class: dict[str, Any] = {}
-    for word in options["pair_weights"]:
-        name, _, file = word.partition("=")
-        if file and name in data.source.class_names:
-            by_class[name] = read_pair_weights(Path(file))
-        else:
-            arguments["pair_weights"] = read_pair_weights(Path(word))
-    if (by_class and arguments) or len(by_class) + len(arguments) < len(options["pair_weights"]):
-        raise InputError(
-            "--pair-weights takes one file for all classes, or class=file once for each class: correct it.",
-            "pair_weights",
-        )
-    if by_class:
-        arguments["pair_weights"] = by_class
-    if options["coupling_weights"] is not None:
-        arguments["coupling_weights"] = read_pair_weights(options["coupling_weights"])
-    return arguments
+    return arguments | _penalty(options, data)
 
 
 def _latent_rank(text: str) -> int | list[int]:
@@ -81,22 +58,15 @@ def _latent_rank(text: str) -> int | list[int]:
     return ranks if len(ranks) > 1 else ranks[0]
 
 
-def _class_penalty(options: dict[str, Any], data: Data) -> dict[str, Any]:
-    """Keyword arguments of the similarity penalty and its class graph; empty for the group penalty."""
-    graph, penalty = options["class_graph"], options["penalty"]
-    if penalty == "group" and options["time"] is not None and _is_default("penalty"):
-        penalty = "chain"
-    fused = {"fuse_diagonal": True} if options["fuse_diagonal"] else {}
-    if penalty == "group" and graph is None:
-        return fused
-    neighbours = None if graph is None else [_edge(word, data.source.class_names) for word in split([graph])]
-    return {"penalty": penalty, "class_graph": neighbours, **fused}
-
-
-def _is_default(option: str) -> bool:
-    """Whether an option has its default value."""
-    source = click.get_current_context().get_parameter_source(option)
-    return source == click.core.ParameterSource.DEFAULT
+def _penalty(options: dict[str, Any], data: Data) -> dict[str, Any]:
+    """Keyword arguments of the similarity penalty, its class graph and the weights of pairs."""
+    graph, penalty = options["class_graph"], options["penalty"] or ("group" if options["time"] is None else "chain")
+    arguments: dict[str, Any] = {"penalty": penalty}
+    if graph is not None:
+        arguments["class_graph"] = [_edge(word, data.source.class_names) for word in split([graph])]
+    if options["pair_weights"] is not None:
+        arguments["pair_weights"] = read_pair_weights(options["pair_weights"])
+    return arguments
 
 
 def _edge(word: str, classes: Sequence[str]) -> tuple[str, str, float]:
@@ -123,11 +93,10 @@ def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
     }
     if options["ratios"] is not None:
         arguments["ratios"] = numbers("--ratios", options["ratios"])
-    arguments |= _pair_weights(options, data)
-    penalty = _class_penalty(options, data)
-    if penalty.get("penalty") == "auto":
+    if options["penalty"] == "auto":
         raise click.UsageError("--penalty auto chooses by a search: leave --n-lambdas, --ratios and --min-ratio out.")
-    return jgl.lambda_grid(data.source, weights=data.preparation["weights"], **penalty, **arguments)
+    arguments |= _penalty(options, data)
+    return jgl.lambda_grid(data.source, weights=data.preparation["weights"], **arguments)
 
 
 def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]) -> SelectionResult:
@@ -146,7 +115,6 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
             criterion=criterion,
             grid=make_grid(options, data) if has_grid_options else None,
             gamma=options["gamma"],
-            relaxed=not options["penalized_scores"],
             cv=options["folds"],
             n_subsamples=options["subsamples"],
             random_state=options["seed"],
@@ -164,29 +132,18 @@ def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]
 
 @contextmanager
 def workers_of(session: Session, options: dict[str, Any]) -> Iterator[Any]:
-    """Yield a client of the Dask cluster of --workers or --scheduler, or None without these options."""
-    if options["workers"] is not None and options["scheduler"] is not None:
-        raise click.UsageError("--workers starts processes and --scheduler uses those of a cluster: leave one out.")
-    if options["workers"] is None and options["scheduler"] is None:
+    """Yield a client of the Dask cluster of --scheduler, or None without this option."""
+    address = options["scheduler"]
+    if address is None:
         yield None
         return
-    distributed = require("distributed", "dask")
-    with ExitStack() as stack:
-        address = options["scheduler"]
-        if address is None:
-            # By default Dask makes workers return freed memory at once: up to 1.7 times the time of a solve.
-            trim = {"distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26}
-            with require("dask", "dask").config.set(trim):
-                cluster = distributed.LocalCluster(
-                    n_workers=options["workers"], threads_per_worker=1, dashboard_address="127.0.0.1:0"
-                )
-            address = stack.enter_context(cluster)
-        try:
-            client = stack.enter_context(distributed.Client(address, timeout="10s"))
-        except (OSError, ValueError) as error:
-            raise ConnectionError(
-                f"No Dask scheduler answers at {address} ({error}): check the address and that it runs."
-            ) from None
+    try:
+        client = require("distributed", "dask").Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"No Dask scheduler answers at {address} ({error}): check the address and that it runs."
+        ) from None
+    with client:
         if client.dashboard_link:
             session.note(f"Dask dashboard: {client.dashboard_link}")
         yield client

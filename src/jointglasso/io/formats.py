@@ -1,4 +1,4 @@
-"""Files that are no text: Excel and Parquet (read by pandas), NumPy archives, AnnData, and GEO DataSets (`.soft`)."""
+"""Files other than text tables: Excel and Parquet (by pandas), NumPy archives, AnnData, and GEO DataSets (`.soft`)."""
 
 from __future__ import annotations
 

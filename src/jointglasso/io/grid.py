@@ -213,7 +213,5 @@ class AnnotatedSamples:
         """Words of one annotation, required by `option`."""
         if name not in self.annotations:
             hint = nearest(name, list(self.annotations))
-            raise InputError(
-                f"{self.path} does not tell {name!r} of its samples ({hint}): correct {argument(option)}.", option
-            )
+            raise InputError(f"{self.path} has no annotation {name!r} ({hint}): correct {argument(option)}.", option)
         return self.annotations[name]

@@ -35,7 +35,7 @@ class LabelledTable:
     source : str
         The file and how it was understood, in words.
     annotations : dict of arrays (n,)
-        What the file says of the samples besides the label: numbers (missing = NaN) or words (missing = None).
+        Further annotations of the samples: numbers (missing = NaN) or words (missing = None).
 
     Examples
     --------

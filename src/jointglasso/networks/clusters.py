@@ -89,11 +89,11 @@ def patterns(networks: JointNetworks) -> pd.DataFrame:
     )
 
 
-def pattern_codes(networks: JointNetworks) -> tuple[IntArray, IntArray]:
-    """Code of the pattern of each pair of the edge list, and the patterns (n, K), most frequent first.
+def pattern_words(networks: JointNetworks) -> tuple[IntArray, tuple[str, ...]]:
+    """Code of the pattern of each pair of the edge list, and the patterns as text, most frequent first.
 
     A pattern holds the cluster of each class, identified by its first class, `NO_EDGE`, or `LACKS` where a class lacks
-    one of the variables.
+    one of the variables; as text "A, B | C | no edge: D".
     """
     edge_clusters, edges = compared_pairs(networks), networks.edge_list
     label = np.where(edges.signs == 0, NO_EDGE, edge_clusters.clusters)
@@ -102,13 +102,7 @@ def pattern_codes(networks: JointNetworks) -> tuple[IntArray, IntArray]:
     order = np.argsort(-count, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return rank[code.ravel()], patterns[order]
-
-
-def pattern_words(networks: JointNetworks) -> tuple[IntArray, tuple[str, ...]]:
-    """Code of the pattern of each pair, and the patterns as text: "A, B | C | no edge: D"."""
-    codes, patterns = pattern_codes(networks)
-    return codes, tuple(_words(row, networks.class_names) for row in patterns)
+    return rank[code.ravel()], tuple(_words(row, networks.class_names) for row in patterns[order])
 
 
 def _words(pattern: IntArray, names: Sequence[str]) -> str:

@@ -77,7 +77,7 @@ def node_groups(networks: JointNetworks, groups: Any) -> VariableGroups | None:
 
 
 def _communities(networks: JointNetworks) -> VariableGroups | None:
-    """The biggest communities; of those of one or two variables a colour says nothing."""
+    """The biggest communities of at least three variables."""
     if networks.n_variables < 6:  # no two communities of three
         return None
     label = find_communities(networks)
@@ -101,7 +101,7 @@ def _named(networks: JointNetworks, groups: Any) -> VariableGroups:
             raise InputError(
                 f"groups has {len(values)} entries, but there are {p} variables: give one for each.", "groups"
             )
-    # NaN, as pandas marks what is missing, is no group.
+    # NaN, the missing value of pandas, means no group.
     words = [None if value is None or value != value else str(value) for value in values]
     names = tuple(dict.fromkeys(word for word in words if word is not None))
     if not names:

@@ -31,21 +31,11 @@ if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
 
 
-#: Types of the edge attributes, named as in CX2 and GraphML.
-EDGE_TYPES = {
-    "class": "string",
-    "weight": "double",
-    "precision": "double",
-    "partial_correlation": "double",
-    "kind": "string",
-    "stability": "double",
-    "certified": "boolean",
-    "same_in": "string",
-    "same_certified": "boolean",
-}
-
-#: Types of the node attributes.
-NODE_TYPES = {"name": "string", "degree": "integer"}
+#: Attributes of edges, in order.
+ATTRIBUTES = (
+    "class", "weight", "precision", "partial_correlation", "kind", "stability", "certified", "same_in",
+    "same_certified",
+)  # fmt: skip
 
 
 def chosen_rows(networks: JointNetworks, class_name: str | None) -> IntArray:
@@ -62,7 +52,7 @@ _SPACING = 80.0
 _SHAPING = 300
 
 
-def places(networks: JointNetworks) -> FloatArray:
+def _coordinates(networks: JointNetworks) -> FloatArray:
     """Coordinates (p, 2) for export; the second axis points downwards."""
     return _SPACING * common_layout(networks.precision, networks.edge_list.readable_strength(_SHAPING))
 
@@ -76,7 +66,7 @@ def graph_tables(networks: JointNetworks, class_name: str | None = None) -> tupl
     """
     rows, edges = chosen_rows(networks, class_name), networks.edge_list
     columns = {**edge_columns(networks), "weight": np.abs(edges.partial_correlation)}
-    attributes = [name for name in EDGE_TYPES if name in columns and (name != "stability" or networks.has_stability)]
+    attributes = [name for name in ATTRIBUTES if name in columns and (name != "stability" or networks.has_stability)]
     pairs = np.unique(edges.pair[rows], return_index=True)[1]
     ends = np.concatenate([edges.first[rows][pairs], edges.second[rows][pairs]])
     degree = np.bincount(ends, minlength=networks.n_variables)
@@ -126,10 +116,9 @@ def export(
     ----------
     path : str or path
         File to write; an existing one is replaced when the new one is complete.
-    format : {"graphml", "cx2", "csv", "parquet"}, optional
-        By default the suffix of `path`. "cx2" is the exchange format of Cytoscape, with the coordinates of the
-        variables; it and GraphML (written by networkx) include isolated variables. "csv" and "parquet" hold the
-        table of `edges`, followed by the indices of both variables.
+    format : {"graphml", "csv", "parquet"}, optional
+        By default the suffix of `path`. GraphML, for Cytoscape and Gephi, has all variables with their coordinates
+        `x` and `y`; "csv" and "parquet" hold the table of `edges`, followed by the indices of both variables.
     class_name : str, optional
         Write this class only. Otherwise a pair of variables has one edge for each class that has it, identified by
         the edge attribute `class`.
@@ -157,7 +146,7 @@ def _format_of(path: Path) -> str:
         return name
     ending = f"the ending {suffix!r}" if suffix else "no ending"
     raise InputError(
-        f"{path.name!r} has {ending}, which tells no format: name the file .graphml, .cx2, .csv or .parquet, "
+        f"{path.name!r} has {ending}, which tells no format: name the file .graphml, .csv or .parquet, "
         f"or set {argument('format')} to one of {listed(FORMATS)}.",
         "format",
     )
@@ -172,12 +161,13 @@ def write_graphml(networks: JointNetworks, file: IO[bytes], title: str, class_na
     for what, names in (("Variable", networks.variable_names), ("Class", networks.class_names)):
         for name in filter(_NOT_XML.search, names):
             raise InputError(
-                f"{what} {name!r} holds a character that GraphML cannot: rename it or export as CX2 (.cx2).", "format"
+                f"{what} {name!r} holds a character that GraphML cannot: rename it or export as CSV.", "format"
             )
     networkx = require("networkx", "networks")
     nodes, edges = graph_tables(networks, class_name)
+    x, y = _coordinates(networks).round(1).T
     graph = networkx.MultiGraph(name=title)
-    graph.add_nodes_from(enumerate(nodes.to_dict("records")))
+    graph.add_nodes_from(enumerate(nodes.assign(x=x, y=y).to_dict("records")))
     graph.add_edges_from(edge_rows(edges))
     networkx.write_graphml_xml(graph, file, encoding="utf-8", edge_id_from_attribute=None)
 
@@ -211,95 +201,9 @@ def write_parquet(networks: JointNetworks, file: IO[bytes], title: str, class_na
     parquet.write_table(table.replace_schema_metadata({"jointglasso": json.dumps(names, ensure_ascii=False)}), file)
 
 
-#: Colours of edges by sign, as in the figures.
-POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
-
-
-def write_cx2(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
-    """Write CX2 version 2.0: descriptor, counts, declarations, the aspects, and the status at the end."""
-    nodes, edges = graph_tables(networks, class_name)
-    position = places(networks).round(1).tolist()
-    aspects: dict[str, list[Any]] = {
-        "attributeDeclarations": [_declarations(edges)],
-        "networkAttributes": [{"name": title, "description": _DESCRIPTION, "classes": list(networks.class_names)}],
-        "nodes": [
-            {"id": i, "x": position[i][0], "y": position[i][1], "v": values}
-            for i, values in enumerate(nodes.to_dict("records"))
-        ],
-        "edges": [
-            {"id": i, "s": first, "t": second, "v": values}
-            for i, (first, second, values) in enumerate(edge_rows(edges))
-        ],
-        "visualProperties": [_style(edges["weight"].max() if len(edges) else 1.0, int(nodes["degree"].max()) or 1)],
-        "visualEditorProperties": [{"properties": {"nodeSizeLocked": True, "arrowColorMatchesEdge": True}}],
-    }
-    present = {name: elements for name, elements in aspects.items() if elements}
-    document: list[dict[str, Any]] = [
-        {"CXVersion": "2.0", "hasFragments": False},
-        {"metaData": [{"name": name, "elementCount": len(elements)} for name, elements in present.items()]},
-        *({name: elements} for name, elements in present.items()),
-        {"status": [{"success": True}]},
-    ]
-    file.write(json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8"))
-
-
-def _style(strongest: float, max_degree: int) -> dict[str, Any]:
-    """Style: names on nodes, edges coloured by sign, width by strength."""
-    return {
-        "default": {
-            "network": {"NETWORK_BACKGROUND_COLOR": "#FFFFFF"},
-            "node": {
-                "NODE_SHAPE": "ellipse", "NODE_BACKGROUND_COLOR": "#8FA3B5", "NODE_BORDER_WIDTH": 0.0,
-                "NODE_WIDTH": 24.0, "NODE_HEIGHT": 24.0, "NODE_LABEL_FONT_SIZE": 12, "NODE_LABEL_COLOR": "#1B2430",
-            },
-            "edge": {"EDGE_LINE_COLOR": POSITIVE, "EDGE_WIDTH": 2.0, "EDGE_OPACITY": 0.8},
-        },
-        "nodeMapping": {
-            "NODE_LABEL": {"type": "PASSTHROUGH", "definition": {"attribute": "name", "type": "string"}},
-            "NODE_WIDTH": _continuous("degree", "integer", (0, 18.0), (max_degree, 44.0)),
-        },
-        "edgeMapping": {
-            "EDGE_LINE_COLOR": {
-                "type": "CONTINUOUS",
-                "definition": {
-                    "attribute": "partial_correlation",
-                    "type": "double",
-                    "map": [_range((-1.0, NEGATIVE), (0.0, NEGATIVE)), _range((0.0, POSITIVE), (1.0, POSITIVE))],
-                },
-            },
-            "EDGE_WIDTH": _continuous("weight", "double", (0.0, 0.8), (strongest, 8.0)),
-        },
-    }  # fmt: skip
-
-
-def _continuous(attribute: str, kind: str, low: tuple[float, Any], high: tuple[float, Any]) -> dict[str, Any]:
-    definition = {"attribute": attribute, "type": kind, "map": [_range(low, high)]}
-    return {"type": "CONTINUOUS", "definition": definition}
-
-
-def _range(low: tuple[float, Any], high: tuple[float, Any]) -> dict[str, Any]:
-    """Interpolation between two pairs (value of the attribute, visual property)."""
-    return {
-        "min": low[0], "minVPValue": low[1], "includeMin": True,
-        "max": high[0], "maxVPValue": high[1], "includeMax": True,
-    }  # fmt: skip
-
-
-#: Description of the networks in a CX2 file.
-_DESCRIPTION = "Joint graphical lasso: one edge per pair of variables and class with a non-zero precision"
-
-
-def _declarations(edges: pd.DataFrame) -> dict[str, Any]:
-    network = {"name": "string", "description": "string", "classes": "list_of_string"}
-    types = {name: EDGE_TYPES[name] for name in edges.columns[2:]}
-    kinds = {"networkAttributes": network, "nodes": NODE_TYPES, "edges": types}
-    return {what: {name: {"d": kind} for name, kind in types.items()} for what, types in kinds.items()}
-
-
 #: Functions that write a format, by name.
 FORMATS: dict[str, Callable[[JointNetworks, IO[bytes], str, str | None], None]] = {
     "graphml": write_graphml,
-    "cx2": write_cx2,
     "csv": write_csv,
     "parquet": write_parquet,
 }

@@ -376,9 +376,9 @@ class JointNetworks:
         edges, p = self.edge_list, self.n_variables
         chosen = edges.starts[np.argsort(-edges.strength_of_pair, kind="stable")[: check_count("n_pairs", n_pairs, 0)]]
         upper = sparse.csc_array((np.ones(len(chosen)), (edges.first[chosen], edges.second[chosen])), shape=(p, p))
-        kept = upper + upper.T + sparse.eye_array(p)
+        mask = upper + upper.T + sparse.eye_array(p)
         return JointNetworks(
-            [Theta.multiply(kept) for Theta in self._precision],
+            [Theta.multiply(mask) for Theta in self._precision],
             self.class_names,
             self.variable_names,
             certified=self._certified,

@@ -19,12 +19,12 @@ from jointglasso._optional import require
 require("matplotlib", "plots")
 
 from jointglasso.plots.adjacency import plot_adjacency
-from jointglasso.plots.curves import plot_component_curve, plot_convergence, plot_path
+from jointglasso.plots.curves import plot_component_curve, plot_path
 from jointglasso.plots.degrees import plot_centrality, plot_degrees
 from jointglasso.plots.differences import plot_differences
-from jointglasso.plots.inference import plot_bootstrap, plot_intervals, plot_q_values, plot_volcano
+from jointglasso.plots.inference import plot_bootstrap, plot_intervals, plot_volcano
 from jointglasso.plots.network import plot_networks
-from jointglasso.plots.over_time import plot_edge_clusters, plot_over_time
+from jointglasso.plots.over_time import plot_over_time
 from jointglasso.plots.selection import plot_selection, plot_stability
 
 __all__ = [
@@ -32,15 +32,12 @@ __all__ = [
     "plot_bootstrap",
     "plot_centrality",
     "plot_component_curve",
-    "plot_convergence",
     "plot_degrees",
     "plot_differences",
     "plot_intervals",
     "plot_networks",
     "plot_over_time",
     "plot_path",
-    "plot_q_values",
-    "plot_edge_clusters",
     "plot_selection",
     "plot_stability",
     "plot_volcano",

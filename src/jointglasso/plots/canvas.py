@@ -115,7 +115,7 @@ def colour_bar(figure: Figure, image: Any, axes: Any, label: str, size: float = 
     bar.ax.tick_params(labelsize=7)
 
 
-def say(axes: Any, text: str) -> None:
+def message(axes: Any, text: str) -> None:
     """Centred text in a panel without data or ticks."""
     axes.set(xticks=[], yticks=[])
     axes.text(0.5, 0.5, text, ha="center", va="center", color=INK, transform=axes.transAxes)

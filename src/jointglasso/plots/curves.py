@@ -1,4 +1,4 @@
-"""Curves over iterations of a solve, or over the penalty: convergence, block sizes, regularisation path."""
+"""Curves over the penalty: block sizes, regularisation path."""
 
 from __future__ import annotations
 
@@ -8,63 +8,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
 from jointglasso.networks.edge_list import upper_entries
 from jointglasso.plots import canvas
 from jointglasso.solution import Solution
-
-
-@canvas.documented
-def plot_convergence(solution: Solution, *, path: canvas.SavePath = None) -> Figure:
-    """Draw the objective and the duality gap against the iteration.
-
-    Parameters
-    ----------
-    solution : Solution
-        What `jointglasso.solve` returned.
-    {saved}
-        Left the objective; right, on a logarithmic axis, its distance from the dual lower bound of the
-        certificate, the duality gap of each iteration where it was computed, and the gap of the final certificate.
-
-    Examples
-    --------
-    >>> figure = jgl.plots.plot_convergence(chosen.solution)
-    """
-    figure = canvas.new_figure(8.0, 3.2)
-    left_ax, right_ax = figure.subplots(1, 2)
-    steps = np.array([step.number for step in solution.history])
-    objective = solution.history.objective
-    gap = np.array([np.nan if value is None else value for value in solution.history.gap], dtype=np.float64)
-    if len(steps) == 0:
-        steps, objective, gap = np.array([0]), np.array([solution.objective]), np.array([np.nan])
-    left_ax.plot(steps, objective, color=canvas.BLUE, marker="o", markersize=3, linewidth=1.2)
-    left_ax.set(xlabel="iteration", ylabel="objective")
-    left_ax.ticklabel_format(axis="y", useOffset=False)
-    certificate = solution.certificate
-    _draw_log(right_ax, steps, objective - certificate.dual_objective, canvas.BLUE, "o", "objective − dual lower bound")
-    _draw_log(right_ax, steps, gap, canvas.VERMILION, "s", "gap of the iteration")
-    if certificate.gap > 0:
-        right_ax.axhline(certificate.gap, color=canvas.INK, linestyle=":", linewidth=1, label="gap of the certificate")
-    right_ax.set(xlabel="iteration")
-    for ax in (left_ax, right_ax):
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        canvas.tidy(ax)
-    if right_ax.lines:
-        right_ax.set_yscale("log")
-        right_ax.legend(frameon=False, fontsize=8)
-    else:
-        canvas.say(right_ax, "exact: the gap is zero")
-    figure.suptitle(str(solution.status.reason), fontsize=9, color=canvas.INK)
-    return canvas.finish(figure, path)
-
-
-def _draw_log(ax: Any, steps: Any, values: FloatArray, colour: str, marker: str, label: str) -> None:
-    shown = np.isfinite(values) & (values > 0)
-    if shown.any():
-        style = {"color": colour, "marker": marker, "markersize": 3, "linewidth": 1.2}
-        ax.plot(steps[shown], values[shown], label=label, **style)
 
 
 @canvas.documented
@@ -175,8 +123,8 @@ def _draw_values(ax: Any, solutions: Sequence[Solution], lambda1: Any, k: int, t
     keys = [rows * len(names) + columns for rows, columns, _, _ in entries]
     pairs = np.unique(np.concatenate(keys))
     values = np.zeros((len(solutions), len(pairs)))
-    for n, (own, (_, _, _, partial)) in enumerate(zip(keys, entries, strict=True)):
-        values[n, np.searchsorted(pairs, own)] = partial
+    for n, (key, (_, _, _, partial)) in enumerate(zip(keys, entries, strict=True)):
+        values[n, np.searchsorted(pairs, key)] = partial
     order = np.argsort(-np.abs(values[-1]), kind="stable")[:400].tolist()
     for pair in order[: top - 1 : -1]:
         ax.plot(lambda1, values[:, pair], color=canvas.PALE, linewidth=0.5, zorder=2)

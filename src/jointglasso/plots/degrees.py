@@ -58,7 +58,7 @@ def _draw_distribution(ax: Any, networks: JointNetworks) -> None:
 def _draw_hubs(ax: Any, networks: JointNetworks, hubs: Any) -> None:
     canvas.tidy(ax)
     if len(hubs) == 0:
-        canvas.say(ax, "no edges")
+        canvas.message(ax, "no edges")
         return
     height = np.arange(len(hubs))[::-1]
     degree = networks.degree_table[hubs]
@@ -113,7 +113,7 @@ def plot_centrality(networks: JointNetworks, *, top: int = 25, path: canvas.Save
         canvas.tidy(ax)
     panels[0].set_yticks(height, [canvas.plain(networks.variable_names[i]) for i in chosen], fontsize=7)
     if len(chosen) == 0:
-        canvas.say(panels[1], "no edges")
+        canvas.message(panels[1], "no edges")
     if networks.n_classes > 1:
         canvas.legend_of_classes(figure, panels[0], networks.n_classes)
     return canvas.finish(figure, path)

@@ -76,7 +76,7 @@ def plot_differences(
     said = "estimates, not tested" if tested is None else f"{significant[size > 0].sum()} significant at FDR {fdr:g}"
     left_ax.set_title(f"{names[0]} minus {names[1]} ({said})", fontsize=10, color=canvas.INK)
     if len(chosen) == 0:
-        canvas.say(left_ax, "no difference")
+        canvas.message(left_ax, "no difference")
         right_ax.set_visible(False)
     else:
         _draw_values(right_ax, networks, chosen[:MAX_LISTED], values, names, None if tested is None else q)

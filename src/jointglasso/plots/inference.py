@@ -1,4 +1,4 @@
-"""Figures of inference: confidence intervals, volcano plots of differences, q-values, centrality."""
+"""Figures of inference: confidence intervals, volcano plots of differences, centrality."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from jointglasso._typing import BoolArray, FloatArray
 from jointglasso.data.checks import check_count
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.plots import canvas
-from jointglasso.plots.adjacency import cluster_order
-
-#: Maximum number of variables of a matrix that is drawn with names.
-_NAMED = 60
 
 
 @canvas.documented
@@ -54,7 +49,7 @@ def plot_intervals(
     figure = canvas.new_figure(6.5, max(2.4, 1.3 + 0.3 * len(pairs)))
     ax = figure.subplots()
     if len(pairs) == 0:
-        canvas.say(ax, f"no edge at a false discovery rate of {fdr:g}")
+        canvas.message(ax, f"no edge at a false discovery rate of {fdr:g}")
         return canvas.finish(figure, path)
     ends = result.estimates.rows[pairs], result.estimates.columns[pairs]
     names = [f"{result.variable_names[i]} \u2013 {result.variable_names[j]}" for i, j in zip(*ends, strict=True)]
@@ -103,46 +98,6 @@ def plot_volcano(result: Inference, *, fdr: float = 0.1, n_named: int = 8, path:
         for axis in (ax.xaxis, ax.yaxis):
             axis.label.set(fontsize=9)
         canvas.tidy(ax)
-    return canvas.finish(figure, path)
-
-
-@canvas.documented
-def plot_q_values(result: Inference, *, path: canvas.SavePath = None) -> Figure:
-    """Draw the q-values of all pairs as a matrix for each class, signed by the partial correlation.
-
-    Colour encodes ``-log10 q``, blue for positive and orange for negative partial correlations as in the other figures,
-    up to q = 0.001; white is q = 1. Variables are ordered by hierarchical clustering.
-
-    Parameters
-    ----------
-    result : Inference
-        Result of `jointglasso.infer`.
-    {saved}
-
-    Examples
-    --------
-    >>> figure = jgl.plots.plot_q_values(jgl.infer(X, y))
-    """
-    p, n_classes = len(result.variable_names), result.n_classes
-    matrices = [np.zeros((p, p)) for _ in range(n_classes)]
-    rows, columns = result.estimates.rows, result.estimates.columns
-    for k, matrix in enumerate(matrices):
-        signed = -np.log10(np.maximum(result.q_values[:, k], 1e-3)) * np.sign(result.estimates.z[:, k])
-        matrix[rows, columns] = matrix[columns, rows] = signed
-    similarity = np.sum([np.abs(matrix) for matrix in matrices], axis=0)
-    order = cluster_order(similarity.max() - similarity)
-    figure, axes = canvas.panels(n_classes, 3.4, 3.4, beside=0.8)
-    colours = LinearSegmentedColormap.from_list("sign", [canvas.VERMILION, "white", canvas.BLUE])
-    shown = {"cmap": colours, "vmin": -3, "vmax": 3, "interpolation": "nearest", "extent": (0, p, p, 0)}
-    for ax, matrix, name in zip(axes, matrices, result.class_names, strict=True):
-        image = ax.imshow(matrix[np.ix_(order, order)], **shown)
-        ax.set_title(canvas.plain(name), fontsize=9, color=canvas.INK)
-        ax.set(xticks=[], yticks=[])
-        if p <= _NAMED:
-            canvas.name_cells(ax, [result.variable_names[i] for i in order], min(8.0, 170.0 / p))
-    bar = figure.colorbar(image, ax=figure.axes, shrink=0.7, ticks=[-3, -2, -1, 0, 1, 2, 3])
-    bar.ax.set_yticklabels(["0.001", "0.01", "0.1", "1", "0.1", "0.01", "0.001"], fontsize=8)
-    bar.set_label("q-value (blue: positive, orange: negative)", fontsize=8)
     return canvas.finish(figure, path)
 
 

@@ -142,7 +142,7 @@ def _empty_figure(networks: JointNetworks) -> Figure:
     figure, panels = _panels(networks.n_classes)
     for ax, name in zip(panels, networks.class_names, strict=True):
         ax.set_title(canvas.plain(f"{name} (0 edges)"), fontsize=10, color=canvas.INK)
-        canvas.say(ax, "no edges")
+        canvas.message(ax, "no edges")
     return figure
 
 

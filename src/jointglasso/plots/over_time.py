@@ -1,4 +1,4 @@
-"""Changes of edges over consecutive classes, and patterns of equal values across classes."""
+"""Changes of edges over consecutive classes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from jointglasso._typing import IntArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.clusters import LACKS, compared_pairs, pattern_codes
 from jointglasso.networks.differences import values_by_class
 from jointglasso.plots import canvas
 
@@ -80,89 +78,6 @@ def _draw_edges(ax: Any, networks: JointNetworks, place: Any, top: int) -> None:
     if len(chosen):
         ax.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     else:
-        canvas.say(ax, "nothing changes")
+        canvas.message(ax, "nothing changes")
     ax.set_ylabel("partial correlation", fontsize=8)
-    canvas.tidy(ax)
-
-
-@canvas.documented
-def plot_edge_clusters(networks: JointNetworks, *, top: int = 12, path: canvas.SavePath = None) -> Figure:
-    """Draw the patterns of classes in which edges have equal values, and the number of edges of each pattern.
-
-    Parameters
-    ----------
-    networks : JointNetworks
-        Networks of a solution with a fused, chain or graph penalty.
-    top : int, default 12
-        Number of patterns to draw, the most frequent.
-    {saved}
-        A row for each pattern. Left a square for each class: equal colours are equal values, empty squares are absent
-        edges. Right the number of pairs with that pattern, those whose equality or change is certified darker.
-
-    Examples
-    --------
-    >>> import jointglasso as jgl
-    >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.4], [0.4, 1.0]]]
-    >>> solution = jgl.solve(S, 0.05, 0.02, penalty="fused")
-    >>> figure = jgl.plots.plot_edge_clusters(jgl.JointNetworks.from_solution(solution))
-    >>> len(figure.axes) > 0
-    True
-    """
-    edge_clusters = compared_pairs(networks)
-    codes, patterns = pattern_codes(networks)
-    shown = patterns[: check_count("top", top)]
-    width = min(9.0, 1.2 + 0.3 * networks.n_classes)
-    figure = canvas.new_figure(width + 4.2, 1.4 + 0.32 * max(3, len(shown)))
-    left_ax, right_ax = figure.subplots(1, 2, width_ratios=(width, 4.2), sharey=True)
-    if len(shown) == 0:
-        canvas.say(left_ax, "no edges")
-        right_ax.set_visible(False)
-        return canvas.finish(figure, path)
-    _draw_patterns(left_ax, networks, shown)
-    counts = np.bincount(codes, minlength=len(patterns))[: len(shown)]
-    certified = np.bincount(codes, edge_clusters.changes_proved, minlength=len(patterns))[: len(shown)]
-    _draw_counts(right_ax, counts, certified)
-    beyond = len(patterns) - len(shown)
-    rest = f"; {beyond} rarer patterns are not shown" if beyond else ""
-    figure.suptitle(
-        f"{len(edge_clusters.rows):,} joined pairs, {int(edge_clusters.changes.sum()):,} of them change{rest}",
-        fontsize=10,
-    )
-    return canvas.finish(figure, path)
-
-
-def _draw_patterns(ax: Any, networks: JointNetworks, patterns: IntArray) -> None:
-    n = networks.n_classes
-    for row, pattern in enumerate(patterns):
-        constant = len(np.unique(pattern[pattern != LACKS])) == 1
-        for k, cluster in enumerate(pattern.tolist()):
-            if cluster == LACKS:
-                continue
-            face = "white" if cluster < 0 else canvas.FAINT if constant else canvas.class_style(cluster, n)["color"]
-            edge = "#CCCCCC" if cluster < 0 else face
-            ax.scatter(k, row, marker="s", s=min(90.0, 2600.0 / n), facecolors=[face], edgecolors=[edge])
-    step = max(1, n // 25)
-    names = [canvas.plain(networks.class_names[k]) for k in range(0, n, step)]
-    slanted = max(map(len, names)) > 3
-    ax.set_xticks(
-        range(0, n, step), names, rotation=45 * slanted, ha="right" if slanted else "center", rotation_mode="anchor",
-        fontsize=8,
-    )  # fmt: skip
-    ax.set(xlim=(-0.6, n - 0.4), ylim=(len(patterns) - 0.4, -0.6), yticks=[])
-    ax.set_title("one colour, one value; empty: no edge", fontsize=9, color=canvas.INK)
-    canvas.tidy(ax)
-    ax.spines[:].set_visible(False)
-
-
-def _draw_counts(ax: Any, counts: IntArray, certified: Any) -> None:
-    rows = np.arange(len(counts))
-    ax.barh(rows, counts, height=0.7, color=canvas.BLUE, alpha=0.3, label="not certified")
-    ax.barh(rows, certified, height=0.7, color=canvas.BLUE, label="certified")
-    for row, count in enumerate(counts.tolist()):
-        ax.annotate(f"{count:,}", (count, row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
-    ax.set_xlim(0, 1.15 * counts.max())
-    ax.set_xlabel("pairs of variables", fontsize=8)
-    ax.tick_params(axis="y", length=0)
-    handles, labels = ax.get_legend_handles_labels()
-    ax.legend(handles[::-1], labels[::-1], frameon=False, fontsize=8, loc="lower right")
     canvas.tidy(ax)

@@ -184,7 +184,7 @@ def selection_facts(selection: Any) -> Card | None:
         return None
     if not isinstance(selection, SelectionResult):
         raise InputTypeError(f"selection must be a result of select, not {type(selection).__name__}.", "selection")
-    # Left out are the number of a column of the grid, and what lambda1 and lambda2 tell.
+    # Left out are the number of a column of the grid, and what follows from lambda1 and lambda2.
     frame = pd.DataFrame(selection.records).drop(columns=["column", "strength", "similarity"], errors="ignore")
     rows = [[_show(value) for value in row] for row in frame.itertuples(index=False)]
     table = {"columns": list(frame), "rows": rows, "best": selection.best}
@@ -277,9 +277,9 @@ def substructure_card(solution: Solution) -> Card | None:
     edges = parts.edges()
     edges = edges.reindex(edges["partial_correlation"].abs().sort_values(ascending=False, kind="stable").index)
     numbers = dict(zip(parts.class_names, parts.n_edges, strict=True))
-    own = [f"{name} {count(number, 'edge')}" for name, number in list(numbers.items())[1:]]
+    specific = [f"{name} {count(number, 'edge')}" for name, number in list(numbers.items())[1:]]
     paragraphs = [
-        f"The shared network has {count(numbers['shared'], 'edge')}; of their own have {', '.join(own)}.",
+        f"The shared network has {count(numbers['shared'], 'edge')}; of their own have {', '.join(specific)}.",
         "The off-diagonal part of each precision matrix is the sum of the shared one and that of the class: an edge of "
         "both is one whose value differs from the shared value. The networks of the page are these sums.",
     ]

@@ -141,8 +141,8 @@ def _significant_counts(result: Inference) -> list[list[int]]:
     """(K, K): numbers of differences that are significant at `RATE`."""
     place = {name: k for k, name in enumerate(result.class_names)}
     counts = np.zeros((result.n_classes, result.n_classes), dtype=np.int64)
-    found = result.differences(fdr=RATE)
-    ends = found["class1"].map(place).to_numpy(int), found["class2"].map(place).to_numpy(int)
+    table = result.differences(fdr=RATE)
+    ends = table["class1"].map(place).to_numpy(int), table["class2"].map(place).to_numpy(int)
     np.add.at(counts, ends, 1)
     return (counts + counts.T).tolist()
 

@@ -402,15 +402,10 @@ def test_fit_on_a_scheduler(client, table, tmp_path):
     fit_both_ways(table, tmp_path, "--scheduler", client.scheduler.address)
 
 
-@pytest.mark.slow
-def test_fit_by_workers_of_its_own(table, tmp_path):
-    fit_both_ways(table, tmp_path, "--workers", 1)
-
-
-def test_options_of_workers_that_make_no_sense(table, tmp_path):
-    fit = "fit", table, "--label", "class", "--lambda1", 0.2, "--lambda2", 0.1, "--out", tmp_path / "out"
-    both = run(*fit, "--workers", 2, "--scheduler", "tcp://127.0.0.1:1")
-    assert both.exit_code == 2 and "leave one out" in both.output
-    nobody = run(*fit, "--scheduler", "nowhere://x")
+def test_a_scheduler_that_does_not_answer(table, tmp_path):
+    nobody = run(
+        "fit", table, "--label", "class", "--lambda1", 0.2, "--lambda2", 0.1, "--out", tmp_path / "out",
+        "--scheduler", "nowhere://x",
+    )  # fmt: skip
     assert nobody.exit_code == 2 and "No Dask scheduler answers" in nobody.output
     assert not (tmp_path / "out").exists()

@@ -536,7 +536,7 @@ CASES = [
         "table.npz",
         npz(X=np.ones((4, 2)), y=["u", "u", "v", "v"]),
         {"label": "kind"},
-        "{path} does not tell 'kind' of its samples (there is 'y'): correct `label`.",
+        "{path} has no annotation 'kind' (there is 'y'): correct `label`.",
     ),
     (
         "table.npz",
@@ -566,7 +566,7 @@ CASES = [
         "table.npz",
         npz(X=np.ones((3, 2))),
         {"label": "kind"},
-        "{path} does not tell 'kind' of its samples (there are none): correct `label`.",
+        "{path} has no annotation 'kind' (there are none): correct `label`.",
     ),
     # GEO DataSets
     (

@@ -49,7 +49,7 @@ def test_a_label_among_several_arrays_is_found(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.eye(4), y=list("uuvv"), other=list("stst"), third=[1, 2, 1, 2])
     assert jgl.io.read_table(tmp_path / "a.npz", label="other").classes == {"s": 2, "t": 2}
     assert jgl.io.read_table(tmp_path / "a.npz", subset={"third": ["1", "2"]}).classes == {"u": 2, "v": 2}
-    with pytest.raises(ValueError, match=r"does not tell 'thrid' of its samples .*similar: .third.*: correct `label`"):
+    with pytest.raises(ValueError, match=r"has no annotation 'thrid' .*similar: .third.*: correct `label`"):
         jgl.io.read_table(tmp_path / "a.npz", label="thrid")
 
 

