@@ -1,4 +1,4 @@
-"""Estimates of the memory and time of a solve, from its partition, and the memory check.
+"""Estimates of the memory and time of a solve, from its partition; `check_memory`, the memory check before a round.
 
 The partition is known before the solve, the number of iterations is not. Memory is close to proportional to the number
 of entries inside the blocks; seconds are accurate to a factor of a few.

@@ -1,4 +1,7 @@
-"""`read_table`: one function for every kind of file; and `read_gene_sets`."""
+"""`read_table`, one function for every kind of file, and `read_gene_sets`.
+
+To add a file format, see "A file format" in CONTRIBUTING.md: a reader goes into `SAMPLE_READERS` or `GRID_READERS`.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: Kinds of change of the estimates from the first class to the second, indexed by code.
 CHANGES = ("size", "only first", "only second", "opposite signs")
 
-#: Columns of a table of tests; required are the variables, `p_value` and, for more than two classes, the classes.
+#: Columns of a table of tests; required are the classes, the variables and `p_value`.
 _TESTED = ("variable1", "variable2", "class1", "class2", "estimated_difference", "low", "high", "p_value", "q_value")
 
 
@@ -125,15 +125,7 @@ def _tests(tested: Any, networks: JointNetworks) -> pd.DataFrame:
         problem = f"tested must be a result of infer or a data frame, not {type(tested).__name__}."
         raise InputTypeError(problem, "tested") from None
     out = table.rename(columns={"difference": "estimated_difference"})
-    if "class1" not in out:
-        if networks.n_classes > 2:
-            raise InputError(
-                f"tested says of each pair whether any of {networks.n_classes} classes differ, not which two: give "
-                "tests of two classes, such as those of infer.",
-                "tested",
-            )
-        out = out.assign(class1=networks.class_names[0], class2=networks.class_names[1])
-    missing = [name for name in ("variable1", "variable2", "p_value") if name not in out]
+    missing = [name for name in ("class1", "class2", "variable1", "variable2", "p_value") if name not in out]
     if missing:
         raise InputError(f"tested has no column {missing[0]!r}: give a result of infer.", "tested")
     out = out[[name for name in _TESTED if name in out]]

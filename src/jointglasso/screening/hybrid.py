@@ -1,4 +1,7 @@
-"""The paper's Algorithm 1, hybrid covariance thresholding, and its counterpart for penalties over a class graph."""
+"""The paper's Algorithm 1, hybrid covariance thresholding, and its counterpart for penalties over a class graph.
+
+`hybrid_partition` calls the compiled loop, `hybrid_closure` of `kernels/components.py`.
+"""
 
 from __future__ import annotations
 

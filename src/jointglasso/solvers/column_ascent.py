@@ -1,6 +1,7 @@
 """Column sweeps over a large group: block coordinate ascent on the dual problem.
 
-This is the algorithm of the graphical lasso for K classes. A sweep reads as many rows of W as Theta has non-zeros,
+The iterate is W, flat blocks (p, p) of every class: the dual variable, at the optimum the inverse of Theta. This is the
+algorithm of the graphical lasso for K classes. A sweep reads as many rows of W as Theta has non-zeros,
 whereas an iteration of Newton's method factors and inverts Theta, and it is hardly affected by bad conditioning, which
 makes the first Newton steps short. See `kernels.columns`.
 

@@ -71,8 +71,8 @@ def test_two_different_classes_are_needed(networks, classes, words):
         networks.differences(*classes)
 
 
-def test_a_test_over_all_classes_is_not_one_of_two(networks):
-    with pytest.raises(ValueError, match="not which two"):
+def test_tests_name_their_classes(networks):
+    with pytest.raises(ValueError, match="no column 'class1'"):
         networks.differences(tested=pd.DataFrame({"variable1": [], "variable2": [], "p_value": [], "q_value": []}))
 
 

@@ -289,6 +289,7 @@ def solution():
     return jgl.solve(jgl.SampleCovariance(samples), 0.1, 0.05, solver="admm", screening="hybrid")
 
 
+@pytest.mark.parametrize("percolation", [None, 0.4])
 def test_component_curve_marks_its_thresholds(percolation):
     lambda1 = np.linspace(0.9, 0.1, 9)  # order does not matter
     curve = SimpleNamespace(
