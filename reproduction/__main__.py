@@ -90,18 +90,18 @@ def _reproduce_one(session: Session, name: str, out: Path, settings: Settings) -
     from reproduction.writer import write_result
 
     experiment = EXPERIMENTS[name]
-    session.say(f"{experiment.title} ...")
+    session.echo(f"{experiment.title} ...")
     if settings.full:
         session.note(f"At the paper's size this takes {experiment.takes_full}; without --full {experiment.takes}.")
     began = time.perf_counter()
     result = run_experiment(name, settings)
     files = write_result(name, experiment.title, result, out, settings)
-    session.say(f"  The paper: {result.claim}")
-    session.say(f"  Here: {result.verdict}")
-    session.say(f"  The claim {result.holds}. ({time.perf_counter() - began:.1f} s)")
-    session.say(f"  Written: {', '.join(str(path) for path in files)}")
+    session.echo(f"  The paper: {result.claim}")
+    session.echo(f"  Here: {result.verdict}")
+    session.echo(f"  The claim {result.holds}. ({time.perf_counter() - began:.1f} s)")
+    session.echo(f"  Written: {', '.join(str(path) for path in files)}")
     found = {"claim": result.claim, "verdict": result.verdict, "holds": str(result.holds), "files": list(files)}
-    session.answer(**{name: found})
+    session.add(**{name: found})
 
 
 if __name__ == "__main__":

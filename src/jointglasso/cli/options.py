@@ -68,14 +68,14 @@ def data_options(association: str = "pearson") -> Decorator:
 
 _DATA = [
     click.argument("file", type=_PATH, nargs=-1, required=True),
-    click.option("--label", help="Column (or row, array, annotation) with the classes. None: one class."),
-    click.option("--labels", type=_PATH, help="Separate file with the labels."),
+    click.option("--label", help="Column (or row, array, annotation) with the classes; one class if left out."),
+    click.option("--labels", type=_PATH, help="File with the label of each sample."),
     click.option("--time", metavar="COLUMN", help="Column with the time of each sample: classes are windows in time."),
     click.option("--windows", type=click.IntRange(min=2), help="Number of windows of equal sample size."),
     click.option("--width", help="Length of the windows in time: a number, or 30D for dates."),
     click.option("--overlap", default=0.0, show_default=True, help="Fraction of a window that overlaps with the next."),
-    click.option("--classes", multiple=True, help="Classes to keep, in this order (of chain and laplacian): A,B,C."),
-    click.option("--subset", multiple=True, metavar="NAME=VALUE", help="Keep samples by another annotation."),
+    click.option("--classes", multiple=True, help="Classes to keep, in the order for chain and laplacian: A,B,C."),
+    click.option("--subset", multiple=True, metavar="NAME=VALUE", help="Keep samples with this annotation: sex=f."),
     click.option(
         "--variables", help="Variables to keep: A,B,C, or a file with one name on each line; or, where not all classes "
         "have the same, union or intersection.",
@@ -168,7 +168,7 @@ score_options = together(
     click.option("--gamma", type=float, help="Parameter of jbic (0.45) and ebic (0.5), 0 to 1."),
     click.option("--folds", default=5, show_default=True, help="Folds of cross-validation (cv)."),
     click.option("--subsamples", default=20, show_default=True, help="Subsamples of StARS (stars)."),
-    click.option("--seed", default=0, show_default=True, help="Seed of folds and subsamples."),
+    click.option("--seed", default=0, show_default=True, help="Seed of folds, subsamples and --stability."),
 )
 
 
