@@ -13,7 +13,7 @@ from jointglasso._version import __version__
 #: Public subpackages.
 _PACKAGES = ("anndata", "datasets", "io", "pl", "plots", "tl")
 
-#: The public names, by where they live.
+#: The public names, by module.
 _NAMES = {
     "data": "CovarianceSource DenseCovariance SampleCovariance",
     "data.windows": "prewhiten",

@@ -5,7 +5,7 @@ differences between classes are penalised and some matrices that differ in no pe
 
 The latter, `is_unbounded`: with lambda1 = 0 and no penalty of the diagonal, there is a minimum unless there are
 positive semidefinite D_k, not all zero, with ``S_k D_k = 0`` whose penalised entries are equal in all classes (zero
-where a pair is forbidden): along these nothing is paid and the log-determinants grow. The alternative is a dual point:
+where a pair is forbidden): their penalty is zero and the log-determinants grow. The alternative is a dual point:
 symmetric Z_k, zero at unpenalised entries, with ``sum_k Z_k = 0`` at penalised ones, and Z_k positive definite on the
 null space of S_k.
 """

@@ -132,7 +132,7 @@ def _begin(task: SolverTask, strong: BoolArray) -> tuple[BestSoFar, Any]:
     methods[forest] = "closed form"
     if task.warm or task.max_iter == 0:
         return BestSoFar(task, theta), methods
-    if system.n_groups == 1 and large:  # the gap at a start that is far from the solution is not worth two factors
+    if system.n_groups == 1 and large:  # far from the solution: a bound without two factors
         return BestSoFar(task, theta, bounds_of_diagonal(task, task.start)), methods
     n_strong = system.sum_pairs_per_group(strong.astype(float))
     unknown = not n_strong.all() or bool(system.gather(theta).any())

@@ -20,7 +20,7 @@ from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.system import bincount
 from jointglasso.penalties import UNIFORM, PairPenalty
 
-#: Pairs above which a second thread pays.
+#: Pairs above which a second thread is used.
 _MIN_PAIRS_FOR_THREADS = 1000
 
 
