@@ -220,7 +220,8 @@ def warn_if_dependent(samples: Samples) -> None:
         f"{r:.2f}, {deviate:.0f} standard errors above that of samples in random order ({len(dependent)} of "
         f"{samples.n_classes} classes). Criteria, intervals and tests take samples as independent and find too many "
         f"edges and differences. `infer` accounts for blocks of about {length} consecutive samples: "
-        f"give their numbers, np.arange(len(X)) // {length}, as {argument('groups')}. `prewhiten` gives residuals that all functions take.",
+        f"give their numbers, np.arange(len(X)) // {length}, as {argument('groups')}. `prewhiten` gives "
+        "residuals that all functions take.",
         DependentSamplesWarning,
     )
 
