@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from jointglasso._typing import FloatArray
 from jointglasso.solution import Solution
 from jointglasso.warm import warm_kernels
-from reproduction.designs import PAPER_LAMBDAS, case, draw, lambdas, scaling_notes
+from reproduction.designs import PAPER_LAMBDAS, case, data_notes, draw, lambdas
 from reproduction.drawing import Curve, curve_grid, curve_of, panels
 from reproduction.methods import run_default
 from reproduction.result import Result, Row, Settings, judged
@@ -44,7 +44,7 @@ def avalanche(settings: Settings) -> Result:
         CLAIM,
     )
     notes = [
-        *scaling_notes(p),
+        *data_notes(p),
         f"Both use the solver of the default to a certified relative gap of {TOL:g}; only the screening differs. Times "
         f"are the best of {REPEATS}. The objectives agree within the larger gap in {sum(map(_agree, rows))} of "
         f"{len(rows)} cases.",

@@ -7,16 +7,7 @@ from itertools import product
 import numpy as np
 
 from jointglasso.screening import screen
-from reproduction.designs import (
-    BLOCKS_NOTE,
-    CHOICES_NOTE,
-    DESIGNS,
-    PAPER_LAMBDAS,
-    case,
-    draw,
-    lambdas,
-    scaling_notes,
-)
+from reproduction.designs import DESIGNS, PAPER_LAMBDAS, case, data_notes, draw, lambdas
 from reproduction.drawing import Curve, curve_grid, curve_of, panels
 from reproduction.result import Result, Row, Settings, judged
 
@@ -56,7 +47,7 @@ def figure_complexity(settings: Settings) -> Result:
         CLAIM,
     )
     ratios = np.array([row["hybrid / best other"] for row in rows], dtype=float)
-    notes = [BLOCKS_NOTE, CHOICES_NOTE, "The figure shows the first seed.", *scaling_notes(p)]
+    notes = [*data_notes(p), "The figure shows the first seed."]
     return Result(CLAIM, verdict_on(rows), judged(int((ratios <= 0.1).sum()), len(ratios)), rows, {"": figure}, notes)
 
 

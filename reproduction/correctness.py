@@ -11,7 +11,7 @@ import numpy as np
 from jointglasso.plots.canvas import INK, ORANGE, new_figure, tidy
 from jointglasso.screening import screen
 from reproduction.cases import run_cases
-from reproduction.designs import BLOCKS_NOTE, CHOICES_NOTE, DESIGNS, draw, lambdas, scaling_notes
+from reproduction.designs import DESIGNS, data_notes, draw, lambdas
 from reproduction.drawing import STYLES, caption
 from reproduction.methods import METHODS, PLAIN_NOTE, run_admm, run_default
 from reproduction.result import Result, Row, Settings, judged
@@ -71,9 +71,7 @@ def correctness_result(rows: list[Row], settings: Settings) -> Result:
     notes = [
         "The iterations end before the last one if the paper's stopping rule holds. The figure shows the first seed.",
         PLAIN_NOTE,
-        BLOCKS_NOTE,
-        CHOICES_NOTE,
-        *scaling_notes(p),
+        *data_notes(p),
     ]
     figure = _figure([row for row in rows if row["seed"] == settings.seed])
     ends: list[Row] = [{key: value for key, value in row.items() if key != CURVES} for row in rows]

@@ -19,7 +19,7 @@ PAPER_P = 1000
 #: Variance of a variable whose precision is 5; a sample covariance of two has this divided by the root of n as noise.
 _VARIANCE = 0.2
 
-BLOCKS_NOTE = (
+_BLOCKS_NOTE = (
     "The paper does not say how many diagonal blocks types B and C have, and results depend on it: B10 and C10 have "
     "ten blocks at p=1000, B40 and C40 forty."
 )
@@ -48,7 +48,7 @@ DESIGNS = {
 }
 
 
-CHOICES_NOTE = (
+_CHOICES_NOTE = (
     "Chosen here, because the paper does not say: in type A 80 % of the edges of a class are shared by all, with one "
     "sign; blocks of types B and C are full, with signs drawn for each class; in type C 10 % of the variables of a "
     'class are moved to another block; r is 0.006 (A) and 0.0066 (B, C), where the paper has "less than" 0.0061 and '
@@ -110,11 +110,13 @@ def _carried(threshold: float, p: int) -> float:
     return float(-ndtri(degree / (2.0 * p)) * now)
 
 
-def scaling_notes(p: int) -> list[str]:
-    """What is to be said about data of another size than the paper's."""
+def data_notes(p: int) -> list[str]:
+    """What was chosen where the paper is silent, and how data of another size than the paper's differ."""
     if p == PAPER_P:
-        return []
+        return [_BLOCKS_NOTE, _CHOICES_NOTE]
     return [
+        _BLOCKS_NOTE,
+        _CHOICES_NOTE,
         f"At p={p} the penalties are carried over from p=1000 so that noise gives a variable as many edges; a variable "
-        "has as many true edges, of the same strength relative to the noise, as at p=1000."
+        "has as many true edges, of the same strength relative to the noise, as at p=1000.",
     ]

@@ -10,16 +10,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from reproduction.cases import run_cases
 from reproduction.complexity import complexity_curves
-from reproduction.designs import (
-    BLOCKS_NOTE,
-    CHOICES_NOTE,
-    DESIGNS,
-    PAPER_LAMBDAS,
-    case,
-    draw,
-    lambdas,
-    scaling_notes,
-)
+from reproduction.designs import DESIGNS, PAPER_LAMBDAS, case, data_notes, draw, lambdas
 from reproduction.drawing import Curve, curve_grid, curve_of, panels
 from reproduction.methods import PLAIN_NOTE, estimated_seconds, rate_note, time_iteration
 from reproduction.result import Holds, Result, Row, Settings, judged
@@ -85,9 +76,7 @@ def large_result(rows: list[Row], settings: Settings) -> Result:
     estimated = any(not _timed(row) for row in rows)
     notes = [
         PLAIN_NOTE,
-        BLOCKS_NOTE,
-        CHOICES_NOTE,
-        *scaling_notes(p),
+        *data_notes(p),
         f"Processor seconds of one iteration, one BLAS thread: median of a few, of fewer if {_budget(settings):g} s "
         "are over before. Where three iterations would take longer by the block sizes and the measured speed of one "
         'eigendecomposition, or would not fit into memory, the time is "estimated" from these (open markers) and not '

@@ -10,7 +10,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.plots.canvas import FAINT, INK, new_figure, tidy
 from jointglasso.screening import screen
-from reproduction.designs import BLOCKS_NOTE, CHOICES_NOTE, draw, lambdas, scaling_notes
+from reproduction.designs import data_notes, draw, lambdas
 from reproduction.drawing import STYLES, caption
 from reproduction.literal import literal_admm
 from reproduction.methods import METHODS, PLAIN_NOTE, run_admm
@@ -103,9 +103,7 @@ def _notes(rows: list[Row], p: int) -> list[str]:
     first = {m: _values(rows, "objective at Theta", method=m, design=rows[0]["design"])[0] for m in ("ADMM", "HADMM")}
     return [
         PLAIN_NOTE,
-        BLOCKS_NOTE,
-        CHOICES_NOTE,
-        *scaling_notes(p),
+        *data_notes(p),
         "ADMM and HADMM run alike but for the zeros that HADMM keeps between its blocks.",
         "The paper's order (ADMM below HADMM) comes out when the likelihood is taken at Theta and the penalty at the "
         "sparse iterate Y, so this seems to be what it tabulates; the objective at Theta itself is, after one "

@@ -12,17 +12,7 @@ from jointglasso._typing import FloatArray
 from jointglasso.screening import screen
 from jointglasso.warm import warm_kernels
 from reproduction.cases import run_cases
-from reproduction.designs import (
-    BLOCKS_NOTE,
-    CHOICES_NOTE,
-    DESIGNS,
-    MUCH,
-    PAPER_LAMBDAS,
-    case,
-    draw,
-    lambdas,
-    scaling_notes,
-)
+from reproduction.designs import DESIGNS, MUCH, PAPER_LAMBDAS, case, data_notes, draw, lambdas
 from reproduction.drawing import Curve, curve_grid, panels
 from reproduction.methods import METHODS, PLAIN_NOTE, run_admm, run_default, time_to_stop
 from reproduction.result import Holds, Result, Row, Settings, judged
@@ -94,9 +84,7 @@ def times_result(rows: list[Row], settings: Settings) -> Result:
     p = int(rows[0]["p"])
     notes = [
         PLAIN_NOTE,
-        BLOCKS_NOTE,
-        CHOICES_NOTE,
-        *scaling_notes(p),
+        *data_notes(p),
         "Seconds are processor time over all threads (BLAS has one), screening included, of runs to the paper's "
         f"stopping rule. A run that was stopped, after {settings.limit:g} s on the clock, is marked: its time is a "
         "lower bound. No time is estimated.",

@@ -12,6 +12,7 @@ from scipy import linalg
 
 import jointglasso as jgl
 from jointglasso.duality import gap_radii, gap_to_certify, precision_radius
+from jointglasso.inference.permutation import STATISTICS
 from jointglasso.selection.criteria import GAMMA
 
 # --- certificate: radii (Theorem C3) ---------------------------------------------------------------------------------
@@ -376,7 +377,7 @@ def test_what_is_cited_is_in_both_lists_of_references():
     entries = set(re.findall(r"^@\w+\{(\w+),$", (DOCS / "references.bib").read_text("utf-8"), flags=re.M))
     assert page == entries
     cited = {key for path in DOCS.rglob("*.md") for key in re.findall(r"references\.md#(\w+)", path.read_text("utf-8"))}
-    assert len(cited) > 30 and cited <= page
+    assert len(cited) > 30 and cited == page
 
 
 def test_results_that_pages_refer_to_are_stated():
@@ -415,3 +416,10 @@ def test_gamma_of_the_joint_criterion_in_units_of_the_other():
         assert round(places / 3, 2) == 0.08  # the same p edges in three classes
     single = GAMMA["jbic"] * log_binomial(300, 100) / (200 * np.log(100))  # which of three classes has the edge
     assert round(GAMMA["jbic"] * log_binomial(4950, 100) / (200 * np.log(100)) + single, 2) == 0.33
+
+
+def test_statistics_of_the_network_test_are_explained():
+    page = (DOCS / "inference.md").read_text("utf-8")
+    for name in STATISTICS:
+        assert f"\n| `{name}` |" in page
+        assert page.count(f"`{name}` is") == 1  # its formula
