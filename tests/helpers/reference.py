@@ -361,6 +361,13 @@ def hessian_diagonal(theta: FloatArray, v: float, lambda2: float) -> FloatArray:
     )
 
 
+def sort_by_ratio(u: FloatArray, l1: FloatArray) -> FloatArray:
+    """|u| and l1, (2, m), by decreasing ratio, without the entries that are zero or forbidden."""
+    bounding = np.stack([np.abs(u), l1])[:, (u != 0.0) & (l1 < np.inf)]
+    with np.errstate(divide="ignore"):
+        return bounding[:, np.argsort(-(bounding[0] / bounding[1]), kind="stable")]
+
+
 def retract(theta: FloatArray, l1: FloatArray | float, values: FloatArray) -> FloatArray:
     """`values` without those whose sign is the opposite of that of `theta`, where the L1 part has a weight."""
     return np.where((l1 > 0.0) & (theta * values < 0.0), 0.0, values)
@@ -378,6 +385,11 @@ def rescale(weight: FloatArray, variance: FloatArray, tau: FloatArray, square: F
         mean = np.sum(weight * ratio) / np.sum(weight)
         return np.full(len(tau), 1.0 / max(mean, 1e-4) if mean > 0.0 else 1.0)
     return np.where(ratio > 0.0, 1.0 / np.maximum(ratio, 1e-4), 1.0)
+
+
+def add_four_rows(factors: FloatArray, starts: IntArray, n: int, flat: FloatArray, out: FloatArray) -> FloatArray:
+    """Four rows of length n of a flat matrix, times their factors, added to `out`."""
+    return out + factors @ np.stack([flat[start : start + n] for start in starts])
 
 
 def multiply_rows(D: FloatArray, W: FloatArray) -> FloatArray:

@@ -31,12 +31,10 @@ NO_REFERENCE = {
     "team.take": "the same bits on any number of threads: test_columns.py",
     "team.add": "the same bits on any number of threads: test_columns.py",
     "team.wait_until": "the same bits on any number of threads: test_columns.py",
-    "dense.add_four_rows": "products W D W are compared with NumPy: test_references.py",
     "column_parts.allocate_workspace": "arrays of the right length",
     "column_parts.descend_once": "sweeps end at the solution, by the certificate: test_columns.py",
     "column_parts.update_diagonal": "sweeps end at the solution, by the certificate: test_columns.py",
     "small_columns.ascend_small_groups": "ends at the solution, by the certificate: test_columns.py",
-    "group_pair.sort_by_ratio": "the gauge is compared with the definition: test_class_weights.py",
     "column_parts.read_weights": "sweeps with weights by class end at the solution: test_class_weights.py",
     "column_face.step_on_face": "reaches the minimum on the face: test_column_face.py",
 }

@@ -62,6 +62,11 @@ def axpy(factor, row, out):
 
 
 @njit
+def add_four_rows(factors, starts, n, flat, out):
+    dense.add_four_rows(factors, starts, n, flat, out)
+
+
+@njit
 def diagonal_entry(variance, square):
     return column_parts.diagonal_entry(variance, square)
 
@@ -74,6 +79,11 @@ def pair_covariance(S, weight, product, lambda1, lambda2):
 @njit
 def subgradient(penalty, theta, target, pair, out, work):
     group_pair.subgradient(penalty, theta, target, theta, pair, out, work)
+
+
+@njit
+def sort_by_ratio(u, pair, work):
+    return group_pair.sort_by_ratio(u, pair, work)
 
 
 @njit
@@ -151,6 +161,10 @@ def test_rows(rng):
     np.testing.assert_array_equal(found, reference.copy(row, out))
     axpy(-0.3, row, sum_found)
     np.testing.assert_allclose(sum_found, reference.axpy(-0.3, row, out[:4]), rtol=1e-14)
+    factors, starts, flat, out = rng.normal(size=4), rng.integers(0, 9, 4), rng.normal(size=14), rng.normal(size=5)
+    expected = reference.add_four_rows(factors, starts, 5, flat, out)
+    add_four_rows(factors, starts, 5, flat, out)
+    np.testing.assert_allclose(out, expected, atol=1e-14)
     variance, square = rng.uniform(0.1, 3.0), rng.choice([0.0, 1e-3, 5.0])
     assert diagonal_entry(variance, square) == pytest.approx(reference.diagonal_entry(variance, square), rel=1e-12)
 
@@ -280,6 +294,17 @@ def test_group_penalty_of_one_pair(rng):
     np.testing.assert_allclose(product, expected, atol=1e-12)
     assert retract_and_threshold(penalty, theta, pair, step) == reference.threshold(lambda1)
     np.testing.assert_array_equal(step, reference.retract(theta, v * lambda1, target_step))
+
+
+def test_entries_by_ratio(rng):
+    n = int(rng.integers(1, 7))
+    u, l1 = rng.normal(size=n) * (rng.random(n) < 0.8), rng.choice([0.0, 0.5, 1.0, np.inf], n)
+    work = PenaltyWorkspace(np.empty((2, n)), NONE[None])
+    count = sort_by_ratio(u, PairClasses(NONE, n, 1.0, l1), work)
+    found, expected = work.real[:, :count], reference.sort_by_ratio(u, l1)
+    np.testing.assert_array_equal(found[:, found[1] > 0.0], expected[:, expected[1] > 0.0])
+    np.testing.assert_array_equal(np.sort(found), np.sort(expected))
+    assert (np.diff(found[1] > 0.0) >= 0).all()  # infinite ratios are first
 
 
 def test_group_penalty_of_many_pairs(rng):
