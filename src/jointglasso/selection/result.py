@@ -328,11 +328,13 @@ class SelectionResult:
         n_tied = int(self._tied.sum()) - 1
         n_close = int((scores <= self.score + 10.0).sum()) - 1
         sure = self.finished is not False and not self.interrupted and not self.on_edge and self._is_bounded
-        clear = "so the choice is sharp" if sure else "but better ones may lie between or beyond those tried"
-        hardly = "so it is hardly worse" if n_close == 1 else "so they are hardly worse"
-        text = f"{_others(n_close)} within 10 of its score, {hardly if n_close else clear}."
+        clear = "" if sure else ", but better ones may lie between or beyond those tried"
+        hardly = ", so it is hardly worse" if n_close == 1 else ", so they are hardly worse"
+        text = f"{_others(n_close)} within 10 of its score{hardly if n_close else clear}."
         return f"{text} {n_tied} of them score the same; of those the weakest penalties were taken." if n_tied else text
 
 
 def _others(number: int) -> str:
+    if number == 0:
+        return "No other point is"
     return f"{count(number, 'other point')} {'is' if number == 1 else 'are'}"

@@ -165,7 +165,7 @@ def select(
         Seed of folds and subsamples.
     halves : bool, default False
         Repeat the choice by an information criterion in two random halves of the samples, at the chosen ratio
-        lambda2 / lambda1. `explain` calls a choice clear only if both halves choose numbers of edges within 20 %.
+        lambda2 / lambda1. `explain` calls the number of edges stable only if both are within 20 %.
     n_jobs : int, optional
         Columns, folds or subsamples worked on at the same time, on threads; -1 for as many as there are cores.
     executor : None, "threads" or object with ``submit``, optional
