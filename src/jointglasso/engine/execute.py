@@ -198,9 +198,9 @@ def solve_with(S: Any, lambda1: float, lambda2: float, options: SolveOptions) ->
         if folder is not None:
             runner = replace(runner, checkpoint=Checkpoint(folder, problem))
     if shape is None:
-        solution = solve_problem(problem, options.screening, runner, start, clock)
+        solution = solve_problem(problem, runner, start, clock)
     else:
-        solution = solve_shaped(problem, shape, options.screening, runner, start, clock)
+        solution = solve_shaped(problem, shape, runner, start, clock)
     if mu is not None:
         solution = with_latent(problem, solution, mu, runner, clock)
     elif rank is not None:
@@ -213,7 +213,6 @@ def solve_with(S: Any, lambda1: float, lambda2: float, options: SolveOptions) ->
 def solve_shaped(
     problem: JointProblem,
     shape: Shape | None,
-    screening: str,
     options: RunnerOptions,
     start: WarmStart | None,
     clock: Clock,
@@ -223,15 +222,14 @@ def solve_shaped(
 
     def convex(weighted: JointProblem, first: WarmStart | None) -> Solution:
         if weighted is problem:
-            return solve_problem(problem, screening, options, first, clock, pairs)
-        return solve_problem(weighted, screening, replace(options, checkpoint=None), first, clock)
+            return solve_problem(problem, options, first, clock, pairs)
+        return solve_problem(weighted, replace(options, checkpoint=None), first, clock)
 
     return convex(problem, start) if shape is None else reweight(problem, shape, start, convex, options.tol)
 
 
 def solve_problem(
     problem: JointProblem,
-    screening: str,
     options: RunnerOptions,
     start: WarmStart | None,
     clock: Clock,
@@ -242,7 +240,7 @@ def solve_problem(
     screen, final, n_iter = None, None, 0
     try:
         with clock.stage("screening"):
-            screen = Screen(problem, screening, pairs, options.executor)
+            screen = Screen(problem, options.screening, pairs, options.executor)
         with options.control.interruptible():
             while final is None:
                 final, start, n_iter = _solve_round(problem, screen, options, start, clock, n_iter)
@@ -259,7 +257,7 @@ def solve_problem(
         timings=clock.read(),
         history=History(options.control.history),
         solver=options.method.name,
-        screening=screening,
+        screening=options.screening,
         methods=dict(Counter(chain.from_iterable(o.methods for o in outcomes))),
         class_names=problem.source.class_names,
         variable_names=problem.source.variable_names,
@@ -285,9 +283,7 @@ def _solve_round(
     with blas_threads_for(screen.partition.largest):
         with clock.stage("solve"):
             isolated_value = isolated_objective(problem, isolated)
-            runner = GroupRunner(
-                problem, blocks, isolated_value, remaining, screen.deferred, start, memory, screen.scanned
-            )
+            runner = GroupRunner(problem, blocks, isolated_value, remaining, screen, start, memory)
             outcomes = runner.run()
         clock.move("solve", "covariance", runner.covariance_seconds)
         n_iter += runner.n_iter

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,7 +27,7 @@ from jointglasso.problem import JointProblem
 from jointglasso.rounding import rounded_bounds
 from jointglasso.screening import Partition
 from jointglasso.screening.groups import class_blocks
-from jointglasso.solution import Certificate, History, Iteration, LowRank, Solution
+from jointglasso.solution import Certificate, History, LowRank, Solution
 from jointglasso.solvers.latent import LatentPoint, LatentProblem, low_rank_is_zero, solve_latent
 
 #: Bytes per entry of the full matrices; and the default limit on ADMM iterations.
@@ -153,18 +152,11 @@ def with_latent(
         none = low_rank_is_zero(latent, bounds.dual, bounds.total_gap)
     if none or options.control.stopped_by is not None:
         return replace(plain, low_rank=LowRank(mu, nothing, proved_zero=none))
-    control, history = options.control, options.control.history
-
-    def report(objective: float, gap: float | None) -> bool:
-        seconds = time.perf_counter() - control.began
-        history.append(Iteration(len(history) + 1, objective, gap, seconds))
-        control.notify(history[-1])
-        return control.stopped_by is not None
-
+    control = options.control
     limit = options.max_iter if options.max_iter != options.method.default_max_iter else _MAX_ITER
     with clock.stage("solve"), blas_threads_for(p), control.interruptible():
         found, n_iter, ended = solve_latent(
-            latent, point, lambda objective: options.tol * max(problem.unit, abs(objective)), limit, report
+            latent, point, lambda objective: options.tol * max(problem.unit, abs(objective)), limit, control.record
         )
     n_iter += plain.n_iter
     certificate = _certificate(problem, system, found)
@@ -180,7 +172,7 @@ def with_latent(
         status=status_of(certificate, n_iter, {ended}, options, problem.weights),
         n_iter=n_iter,
         timings=clock.read(),
-        history=History(history),
+        history=History(control.history),
         methods={"admm": 1},
         certified=certified,
         edge_clusters=edge_clusters_of(problem, precision, []),

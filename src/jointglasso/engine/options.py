@@ -62,6 +62,7 @@ class RunnerOptions:
     """Options of a solve that do not change the problem."""
 
     method: GroupSolver
+    screening: str
     tol: float
     max_iter: int
     n_jobs: int | None
@@ -112,10 +113,10 @@ class SolveOptions(ProblemOptions):
     def runner(self) -> RunnerOptions:
         """Validate the options that do not define the problem; the checkpoint is opened with the problem."""
         method = choose_method(self.solver)
-        check_choice("screening", self.screening, SCREENING)
         check_choice("on_interrupt", self.on_interrupt, ("raise", "return"))
         return RunnerOptions(
             method=method,
+            screening=check_choice("screening", self.screening, SCREENING),
             tol=check_positive("tol", self.tol),
             prove=check_switch("prove", self.prove),
             max_iter=method.default_max_iter if self.max_iter is None else check_count("max_iter", self.max_iter),

@@ -114,7 +114,7 @@ def _solve_all(
         if pairs is not None:
             weights = problem.weights, problem.pair_weights
             table = pairs.for_penalty(wider_penalty(problem.source, problem.penalty, *weights))
-        solution = solve_shaped(problem, shape, options.screening, runner, start, clock, table)
+        solution = solve_shaped(problem, shape, runner, start, clock, table)
         warm_starts.add(problem, solution)
         if not solution.status:
             warn_caller(str(solution.status), ConvergenceWarning)

@@ -26,6 +26,13 @@ class Control:
         self.stopped_by: str | None = None
         """None, "callback" or "interrupt"."""
 
+    def record(self, objective: float, gap: float | None, **done: Any) -> bool:
+        """Append an iteration to the history and call the callback; returns whether the solver should stop."""
+        seconds = time.perf_counter() - self.began
+        self.history.append(Iteration(len(self.history) + 1, objective, gap, seconds, **done))
+        self.notify(self.history[-1])
+        return self.stopped_by is not None
+
     def notify(self, iteration: Iteration) -> None:
         """Call the callback; a true return value, or an interrupt with ``on_interrupt="return"``, stops the solve."""
         if self._callback is None:
@@ -100,16 +107,8 @@ class Progress:
             if gap is not None:
                 self._gap[item] = gap
             total = math.fsum(self._gap) if gap is not None else math.inf
-            iteration = Iteration(
-                number=len(self._control.history) + 1,
-                objective=self._isolated_objective + math.fsum(self._objective),
-                gap=total if math.isfinite(total) else None,
-                seconds=time.perf_counter() - self._control.began,
-                **self._done_so_far(),
-            )
-            self._control.history.append(iteration)
-            self._control.notify(iteration)
-        return self._control.stopped_by is not None
+            objective = self._isolated_objective + math.fsum(self._objective)
+            return self._control.record(objective, total if math.isfinite(total) else None, **self._done_so_far())
 
     def finish(self, item: int) -> None:
         """Count the groups of a finished task as done, and call the callback."""

@@ -15,6 +15,7 @@ from jointglasso.engine.nonzeros import Nonzeros, starts_of_tasks
 from jointglasso.engine.options import RunnerOptions
 from jointglasso.engine.planning import kept_in_memory
 from jointglasso.engine.progress import Progress
+from jointglasso.engine.screening import Screen
 from jointglasso.engine.solve_big_task import is_big
 from jointglasso.engine.solve_task import rebuild, solve_task
 from jointglasso.engine.task_result import SolvedBlocks, TaskResult
@@ -31,8 +32,6 @@ from jointglasso.engine.tasks import (
 from jointglasso.errors import argument
 from jointglasso.problem import JointProblem
 from jointglasso.screening.groups import ClassBlocks
-from jointglasso.screening.pairs import PairTable
-from jointglasso.screening.rules import DeferredPairs
 from jointglasso.solution import Certificate, Status
 
 
@@ -45,16 +44,15 @@ class GroupRunner:
         blocks: ClassBlocks,
         isolated_objective: float,
         options: RunnerOptions,
-        deferred: DeferredPairs | None,
+        screen: Screen,
         warm_start: WarmStart | None,
         memory: MemoryPlan | None = None,
-        scanned: PairTable | None = None,
     ) -> None:
         self.blocks, self.options = blocks, options
         self.isolated_objective, self.covariance_seconds, self.n_iter = isolated_objective, 0.0, 0
         self.shared = TaskContext(
-            problem, options.method, options.tol, deferred, options.prove, warm_start.points if warm_start else {},
-            options.checkpoint, memory or MemoryPlan(), scanned,
+            problem, options.method, options.tol, screen.deferred, options.prove,
+            warm_start.points if warm_start else {}, options.checkpoint, memory or MemoryPlan(), screen.scanned,
         )  # fmt: skip
         self.groups = task_groups(blocks, together=options.method.lockstep)
         starts = start_objectives(problem, blocks)

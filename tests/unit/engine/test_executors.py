@@ -97,8 +97,8 @@ def assert_same_bits(first, second):
 def runner_of(S, lambdas=LAMBDAS, start=None, **problem):
     joint = make_problem(S, *lambdas, **problem)
     screen = Screen(joint, "dynamic")
-    options = RunnerOptions(choose_method("auto"), 1e-6, 100, None, Control(None, return_on_interrupt=False))
-    return GroupRunner(joint, screen.partition.class_blocks, 0.0, options, screen.deferred, start)
+    options = RunnerOptions(choose_method("auto"), "dynamic", 1e-6, 100, None, Control(None, return_on_interrupt=False))
+    return GroupRunner(joint, screen.partition.class_blocks, 0.0, options, screen, start)
 
 
 @pytest.mark.parametrize("extra", ["plain", "pair weights", "warm start"])
