@@ -101,6 +101,6 @@ def test_infer_says_what_it_cannot_do(table):
     refused = ("--association", "mixed", "--missing", "em", "--bootstrap", 9)
     said = invoke("infer", table, "--label", "state", *refused, code=2).stderr
     assert "take --missing pairwise, or --association nonparanormal with --missing em" in said
-    for option in ("--covariates", "--groups", "--drop"):
-        said = invoke("infer", table, "--label", "state", option, "nothing", code=2).stderr
-        assert "no column" in said and f"correct {option}." in said
+    for option, remedy in {"covariates": "groups or --covariates", "drop": "drop", "groups": "groups or --cov"}.items():
+        said = invoke("infer", table, "--label", "state", f"--{option}", "nothing", code=2).stderr
+        assert "no column" in said and "'nothing'" in said and f"correct --{remedy}" in said

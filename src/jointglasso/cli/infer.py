@@ -16,7 +16,6 @@ from jointglasso.cli.options import data_options, folder_options, split
 from jointglasso.cli.results import can_draw, result_folder, write_parameters, write_table
 from jointglasso.cli.session import OK, Command, Session
 from jointglasso.cli.solving import counting, noting
-from jointglasso.errors import InputError, argument
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,13 +88,7 @@ def infer(session: Session, /, **options: Any) -> int:
 def _read(session: Session, options: dict[str, Any]) -> tuple[Samples, Data, dict[str, Any]]:
     """Samples, their description, and the arguments of `infer` with subjects and covariates."""
     groups = split([options["groups"] or ""])
-    try:
-        table, preparation, _ = read_labelled(options, groups)
-    except InputError as error:
-        if error.parameter != "annotations":
-            raise
-        option = "groups" if repr(options["groups"]) in str(error) else "covariates"
-        raise InputError(str(error).replace(argument("annotations"), f"--{option}"), option) from None
+    table, preparation, _ = read_labelled(options, groups)
     arguments = {name: preparation[name] for name in ("association", "missing", "weights")}
     covariates = covariates_of(table, options)
     samples, done = shape(samples_of(table, options), options, covariates[[]])

@@ -38,6 +38,7 @@ _NAMES = {"cv": "folds", "subset": "classes", "annotations": "covariates"}
 _PHRASES = {
     "complementary_pairs=False": ("stability", "no --stability"),
     "warm_start=this solution": ("checkpoint", "--checkpoint"),
+    "`annotations`": ("groups", "--groups or --covariates"),
     "`subset`": ("subset", "--classes or --subset"),
     "there: drop them": ("constant", "there: drop them with --constant drop"),
     "there: leave them out": ("constant", "there: leave them out with --constant drop"),

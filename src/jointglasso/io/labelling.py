@@ -59,20 +59,16 @@ class LabelFile:
         repeated = [name for name, number in Counter(samples).items() if number > 1]
         if repeated:
             raise wrong(f"Sample {repeated[0]!r} occurs twice in the table, so labels cannot be matched: rename it.")
-        unlabelled = [sample for sample in samples if sample not in by_sample]
         known = set(samples)
-        unknown = [sample for sample in by_sample if sample not in known]
-        if len(unlabelled) == len(samples):
+        if known.isdisjoint(by_sample):
             names = f"None of the samples ({listed(samples, 2)}) is in {self.path} ({listed(by_sample, 2)})"
             other = f"say {argument('samples_in', ...)} if the other side of the table holds the samples"
             raise wrong(f"{names}: give the label file of this table, or {other}.")
-        remedy = f"or leave them out with {argument('unmatched', 'drop')}"
-        if unlabelled and unmatched != "drop":
-            names = f"{count(len(unlabelled), 'sample')} without a label in {self.path} ({listed(unlabelled, 3)})"
-            raise wrong(f"{names}: add them, {remedy}.")
+        unknown = [sample for sample in by_sample if sample not in known]
         if unknown and unmatched != "drop":
             names = f"{count(len(unknown), 'sample')} that the table does not have ({listed(unknown, 3)})"
-            raise wrong(f"{self.path} labels {names}: check that the files belong together, {remedy}.")
+            remedy = f"check that the files belong together, or leave them out with {argument('unmatched', 'drop')}"
+            raise wrong(f"{self.path} labels {names}: {remedy}.")
         return [by_sample.get(sample) for sample in samples]
 
     def _in_order(self, n_samples: int, label: str | None) -> list[str | None]:

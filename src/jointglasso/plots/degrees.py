@@ -1,8 +1,6 @@
-"""Degree distributions, hubs and centrality, class by class."""
+"""Degree distributions and centrality, class by class."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,38 +11,28 @@ from jointglasso.plots import canvas
 
 
 @canvas.documented
-def plot_degrees(networks: JointNetworks, *, n_hubs: int = 20, path: canvas.SavePath = None) -> Figure:
-    """Draw the distribution of degrees in each class, and the degrees of the hubs.
+def plot_degrees(networks: JointNetworks, *, path: canvas.SavePath = None) -> Figure:
+    """Draw the complementary cumulative distribution of the degrees of each class, on logarithmic axes.
 
-    The left panel shows the complementary cumulative distribution of the degrees on logarithmic axes; the right one
-    compares the classes at the variables with most edges.
+    `plot_centrality` compares the classes at single variables.
 
     Parameters
     ----------
     networks : JointNetworks
         Networks to draw.
-    n_hubs : int, default 20
-        Maximum number of hubs.
     {saved}
 
     Examples
     --------
     >>> figure = jgl.plots.plot_degrees(networks)
     """
-    hubs = networks.hub_positions(n_hubs)
-    figure = canvas.new_figure(9.0, max(3.6, 1.2 + 0.2 * len(hubs)))
-    left_ax, right_ax = figure.subplots(1, 2)
-    _draw_distribution(left_ax, networks)
-    _draw_hubs(right_ax, networks, hubs)
-    return canvas.finish(figure, path)
-
-
-def _draw_distribution(ax: Any, networks: JointNetworks) -> None:
+    figure = canvas.new_figure(4.8, 3.6)
+    ax = figure.subplots()
     for k, name in enumerate(networks.class_names):
         degree, style = networks.degree_table[:, k], canvas.class_style(k, networks.n_classes)
         values = np.unique(degree[degree > 0])
-        share = [(degree >= value).mean() for value in values]
-        ax.plot(values, share, **style, markersize=4, linewidth=1.2, alpha=0.9, label=canvas.plain(name))
+        fraction = [(degree >= value).mean() for value in values]
+        ax.plot(values, fraction, **style, markersize=4, linewidth=1.2, alpha=0.9, label=canvas.plain(name))
     ax.set(xscale="log", xlabel="neighbours", ylabel="fraction of variables with at least as many")
     if networks.degree_table.any():
         ax.set_yscale("log")
@@ -53,25 +41,7 @@ def _draw_distribution(ax: Any, networks: JointNetworks) -> None:
         ax.minorticks_off()
     ax.legend(frameon=False, fontsize=8)
     canvas.tidy(ax)
-
-
-def _draw_hubs(ax: Any, networks: JointNetworks, hubs: Any) -> None:
-    canvas.tidy(ax)
-    if len(hubs) == 0:
-        canvas.message(ax, "no edges")
-        return
-    height = np.arange(len(hubs))[::-1]
-    degree = networks.degree_table[hubs]
-    ax.hlines(height, degree.min(axis=1), degree.max(axis=1), color="#CCCCCC", linewidth=1.5, zorder=1)
-    # Markers of equal degrees would overlap: each class is shifted within the row.
-    shift = np.linspace(0.18, -0.18, networks.n_classes) if networks.n_classes > 1 else np.zeros(1)
-    for k in range(networks.n_classes):
-        style = canvas.class_style(k, networks.n_classes)
-        ax.scatter(degree[:, k], height + shift[k], **style, s=22, linewidths=0, zorder=2)
-    ax.set_yticks(height, [canvas.plain(networks.variable_names[i]) for i in hubs])
-    ax.set(xlabel="neighbours", ylim=(-0.7, len(hubs) - 0.3))
-    ax.set_title("variables with most edges", fontsize=9, color=canvas.INK)
-    ax.set_xlim(left=min(0.0, -0.02 * degree.max()))
+    return canvas.finish(figure, path)
 
 
 MEASURES = ("strength", "expected_influence", "betweenness")

@@ -108,7 +108,7 @@ def test_a_list_of_tables_has_a_class_for_each(frame):
         (lambda X: jgl.infer(X, fdr=0.1), r"fdr= is not an argument of infer: .*differences\(fdr=0.1\)"),
         (lambda X: jgl.solve(X, "group", 0.1, 0.1), "solve takes S, lambda1, lambda2 in this order; other"),
         (lambda X: jgl.write_report("never.html", None, titel="X"), "of write_report .similar: 'title'"),
-        (lambda X: jgl.plots.plot_degrees(None, n_hub=3), "of plot_degrees .similar: 'n_hubs'"),
+        (lambda X: jgl.plots.plot_centrality(None, tops=3), "of plot_centrality .similar: 'top'"),
         (lambda X: jgl.select("table.csv"), "X is not numeric: read a file with pandas or"),
     ],
 )

@@ -414,7 +414,7 @@ CASES = [
         "plain.csv",
         PLAIN,
         {"labels": LABELS.replace("d,v\n", "")},
-        "1 sample without a label in {labels} ('d'): add them, or leave them out with unmatched='drop'.",
+        "{path}: 1 sample without a label ('d'): add the labels, or leave the samples out with unmatched='drop'.",
     ),
     (
         "plain.csv",

@@ -235,13 +235,10 @@ def test_two_thousand_nodes_take_a_few_seconds():
 
 
 def test_degree_picture_counts_right(small):
-    figure = jgl.plots.plot_degrees(small, n_hubs=5)
-    left, right = figure.axes
-    for k, line in enumerate(left.lines):
+    (ax,) = jgl.plots.plot_degrees(small).axes
+    for k, line in enumerate(ax.lines):
         x, y = line.get_data()
         np.testing.assert_allclose(y, [(small.degree_table[:, k] >= value).mean() for value in x])
-    hubs = [small.variable_names[i] for i in small.hub_positions(5)]
-    assert [label.get_text() for label in right.get_yticklabels()] == hubs
 
 
 def test_adjacency_is_ordered_by_block_and_symmetric(small):
