@@ -299,21 +299,23 @@ class SelectionResult:
             scores, errors = (np.asarray(self.records[name], dtype=float)[others] for name in ("score", "score_error"))
             gain = self.score - float((scores - errors).min())
             lines.append(
-                f"{_others(len(others))} with undecided edges that could score up to {gain:.3g} better; a smaller "
-                f"{argument('tol')} decides them."
+                f"With their undecided edges {count(len(others), 'other point')} could score up to {gain:.3g} better; "
+                f"a smaller {argument('tol')} decides them."
             )
         return [" ".join(lines)]
 
     def _halves(self) -> list[str]:
-        """Whether two halves of the samples choose about as many edges."""
+        """Whether two halves of the samples choose about as many edges as each other, and half as many as all."""
         if not self.half_edges:
             return []
         fewer, more = sorted(self.half_edges)
-        agree = more > 0 and more - fewer <= 0.2 * more
+        n_edges = sum(self.solution.n_edges)
+        agree = more > 0 and more - fewer <= 0.2 * more and more >= 0.5 * n_edges
         clear = agree and not self.interrupted and not self.on_edge and self._is_bounded
         verdict = "the number of edges is stable" if clear else "the number of edges is uncertain"
         return [
-            f"Two random halves of the samples choose {self.half_edges[0]} and {self.half_edges[1]} edges: {verdict}."
+            f"Two random halves of the samples choose {self.half_edges[0]} and {self.half_edges[1]} edges, all samples "
+            f"{n_edges}: {verdict}."
         ]
 
     def _flatness(self) -> str:
