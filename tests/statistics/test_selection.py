@@ -759,6 +759,23 @@ def test_components_too_large_to_refit_are_scaled(data, source, monkeypatch):
     assert refitted < jgl.select(*data, **options).score < penalised
 
 
+@pytest.mark.parametrize("penalty", ["group", "fused"])
+def test_near_duplicates_hide_no_other_edge_and_duplicates_are_named(penalty):
+    """Diagonal entries of 1e5 are no sign of an unbounded likelihood where two variables are that similar."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    X[:, 1] += X[:, 0]
+    X[:, 3] += X[:, 2]
+    X[:, 4] += X[:, 0] - X[:, 1]
+    y = np.repeat(["a", "b"], 150)
+    near = np.column_stack([X, X[:, 0] + 0.002 * rng.normal(size=300)])
+    found = jgl.select(near, y, penalty=penalty).solution
+    assert all(Theta[2, 3] != 0 and Theta[1, 4] != 0 for Theta in found.precision)
+    twice = np.column_stack([X, -X[:, 0]])
+    with pytest.raises(ValueError, match=r"'x0' and 'x6' have correlation -1 in class 'a' \(1 such pair\)"):
+        jgl.select(twice, y, penalty=penalty)
+
+
 def test_the_callback_hears_of_every_solve_and_can_stop(data, source):
     heard = []
     grid = jgl.lambda_grid(source, n_lambdas=3, ratios=(0.5,))

@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 
 from jointglasso._sparse import logdet
 from jointglasso._typing import FloatArray
+from jointglasso._wording import count
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import InputError
 from jointglasso.data.kinds import LATENT
@@ -38,6 +39,7 @@ from jointglasso.selection.likelihood import (
 )
 from jointglasso.selection.relaxed import default_relaxation, refit, relaxed_deviances
 from jointglasso.selection.resampling import EdgeCounter, Part, SelectionData, Sizes, complement, draw, stratified_folds
+from jointglasso.selection.support_fit import PERFECT
 from jointglasso.solution import Solution
 
 #: Scores of information criteria closer than this are ties: each is computed to about half of it.
@@ -153,6 +155,27 @@ def solve_point(
     if folder is not None:
         folder = Path(folder) / f"{lambda1:.9g}-{lambda2:.9g}-{part}"
     return solve_with(source, lambda1, lambda2, replace(options, warm_start=before, checkpoint=folder))
+
+
+def refuse_duplicates(source: CovarianceSource, solution: Solution) -> None:
+    """Refuse variables with an edge and correlation 1 or -1: no graph with their edge has a likelihood.
+
+    In classes of two or three samples such correlations are chance.
+    """
+    for k, (name, Theta) in enumerate(zip(source.class_names, solution.precision, strict=True)):
+        i, j = sparse.triu(Theta, 1).nonzero()
+        variance, covariance = source.diagonal(k), source.entries(k, i, j)
+        equal = np.flatnonzero(covariance**2 >= PERFECT * variance[i] * variance[j])
+        if len(equal) and (source.sample_sizes is None or source.sample_sizes[k] > 3):
+            pair = [source.variable_names[ends[equal[0]]] for ends in (i, j)]
+            raise InputError(
+                f"Variables {pair[0]!r} and {pair[1]!r} have correlation {np.sign(covariance[equal[0]]):.0f} in class "
+                f"{name!r} ({count(len(equal), 'such pair')}), and no network with an edge between them has a "
+                "likelihood: drop one of them.",
+                "X",
+                class_name=name,
+                variable=pair[1],
+            )
 
 
 class Information(Evaluator):

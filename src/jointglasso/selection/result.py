@@ -115,6 +115,12 @@ class SelectionResult:
         return np.flatnonzero((errors > SETTLED) & (scores - errors <= self.score + TIE)).tolist()
 
     @property
+    def strongest_without_maximum(self) -> tuple[float, float] | None:
+        """Strongest penalties with an infinite score, of a graph without a maximum of the likelihood; None without."""
+        blocked = np.flatnonzero(np.isinf(np.asarray(self.records["score"], dtype=float)))
+        return self.grid[int(blocked[np.argmax(self.grid.strength[blocked])])] if len(blocked) else None
+
+    @property
     def table(self) -> Any:
         """The records as a pandas data frame, one row per point."""
         import pandas as pd

@@ -38,6 +38,7 @@ from jointglasso.selection.evaluation import (
     choose,
     choose_relaxation,
     monotone,
+    refuse_duplicates,
     solve_point,
 )
 from jointglasso.selection.grids import OMEGAS, LambdaGrid, as_grid, grid_for, noise_level
@@ -271,6 +272,10 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
         settings = replace(settings, solve=found.options)
     else:
         result = _search(data, settings)
+    blocked = result.strongest_without_maximum
+    if blocked is not None and not any(result.solution.n_edges):
+        with quiet_solves():
+            refuse_duplicates(data.source, solve_point(data.source, *blocked, None, settings.solve))
     warn_not_converged(result.n_failed, result.n_solves, "selection")
     if settings.criterion in ANTI_CONSERVATIVE and settings.relaxed:
         warn_caller(

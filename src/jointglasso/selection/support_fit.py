@@ -35,6 +35,14 @@ from jointglasso.solution import EdgeClusters
 #: diverging estimate in every iteration.
 DIVERGED = 1e8
 
+#: Squared correlation from which two variables count as perfectly correlated.
+PERFECT = 1.0 - 2e-12
+_EQUAL = "two variables joined by an edge are perfectly correlated."
+
+#: An estimate may have diagonal entries this many times larger than ``1 / (1 - r^2)`` of the most correlated pair with
+#: an edge: near duplicates have large entries although the maximum exists.
+NEAR = 100.0
+
 #: Maximum number of conjugate gradient steps of a Newton direction.
 _MAX_CG_STEPS = 200
 
@@ -63,7 +71,7 @@ class Limits:
     decrement: float = 0.1
     """Newton decrement; the objective is then within its square of the minimum."""
     diverged: float = DIVERGED
-    """Diagonal entry above which an estimate counts as diverging."""
+    """Diagonal entry above which an estimate counts as diverging, or `NEAR` times that of its closest pair."""
 
 
 class Likelihood:
@@ -124,6 +132,14 @@ class Likelihood:
         trace = sum(w * float((S * T).sum()) for w, S, T in zip(self.weight, self.S, matrices, strict=True))
         size = sum(w * len(T) for w, T in zip(self.weight, matrices, strict=True))
         return self.parameters(matrices) * (size / trace)
+
+    def closest_pair(self) -> float:
+        """Largest squared correlation of two variables with an edge."""
+        squares = [
+            S[i, j] ** 2 / (S.diagonal()[i] * S.diagonal()[j]) * (i != j)
+            for S, (i, j) in zip(self.S, self.ends, strict=True)
+        ]
+        return float(np.concatenate(squares).max())
 
     def largest(self, z: FloatArray) -> float:
         """Largest diagonal entry on the scale of correlations."""
@@ -222,10 +238,10 @@ def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, lim
     R is a correlation matrix, perhaps with a ridge on its diagonal; the diagonal always belongs to the support.
     """
     f = Likelihood([R], np.ones(1), [support])
-    deviation = np.sqrt(R.diagonal())
-    i, j = f.ends[0]
-    if (np.abs(R[i, j]) >= deviation[i] * deviation[j] - 1e-12)[i != j].any():
-        return Fit(R, np.inf, "two variables joined by an edge are perfectly correlated.")
+    closest = f.closest_pair()
+    if closest >= PERFECT:
+        return Fit(R, np.inf, _EQUAL)
+    limits = replace(limits, diverged=max(limits.diverged, NEAR / (1.0 - closest)))
     z, residual, failure = maximise(f, _start(f, [_column_sweeps(R, f, limits), start]), limits)
     return Fit(f.matrices(z)[0], residual, failure)
 
@@ -315,7 +331,10 @@ def fit_face(
     z = face.best_multiple(start)
     if limits is None:
         return Fit(face.matrices(z), 0.0)
-    limits = replace(limits, diverged=min(limits.diverged, _DIVERGED))
+    closest = face.closest_pair()
+    if closest >= PERFECT:
+        return Fit(start, np.inf, _EQUAL)
+    limits = replace(limits, diverged=max(min(limits.diverged, _DIVERGED), NEAR / (1.0 - closest)))
     z, residual, failure = maximise(face, (z, *face.evaluate(z)), limits)
     return Fit(face.matrices(z), residual, failure)
 
