@@ -289,6 +289,13 @@ def test_true_edges_and_differences_are_found_by_name(found):
     different = found.differences(fdr=0.1)
     assert set(zip(different.variable1, different.variable2, strict=True)) <= chained
     assert len(different) >= 5
+    reverse = found.differences(*reversed(found.class_names), fdr=0.1)
+    assert list(reverse.class1.unique()) == [found.class_names[1]]
+    np.testing.assert_allclose(reverse[["difference", "low"]], -different[["difference", "high"]])
+    np.testing.assert_array_equal(reverse.q_value, different.q_value)
+    for wrong, message in ((("case", "z"), "class2='z' is not known"), (("control",) * 2, "both 'control'")):
+        with pytest.raises(ValueError, match=message):
+            found.differences(*wrong)
 
 
 def test_intervals_and_p_values_agree(found):

@@ -16,7 +16,7 @@ from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso._version import __version__
 from jointglasso._wording import count
-from jointglasso.data.checks import InputError, check_mapping, check_positive
+from jointglasso.data.checks import InputError, check_choice, check_mapping, check_positive
 from jointglasso.inference import tests
 from jointglasso.inference.estimates import Estimates
 from jointglasso.inference.tests import q_values
@@ -169,18 +169,35 @@ class Inference(ReprMixin):
         ]
         return self._table(parts, {"class": list(self.class_names)}, fdr)
 
-    def differences(self, *, fdr: float | None = None, level: float = 0.95) -> pd.DataFrame:
+    def differences(
+        self, class1: Any = None, class2: Any = None, *, fdr: float | None = None, level: float = 0.95
+    ) -> pd.DataFrame:
         """Table of the differences between each two classes.
 
         The difference is that of the partial correlations, its interval that of Zou (2007); tests are made on the
-        scale of z, so that the two can disagree near the threshold. Parameters as in `edges`.
+        scale of z, so that the two can disagree near the threshold.
+
+        Parameters
+        ----------
+        class1, class2 : str, optional
+            Only the first minus the second of these classes; each two classes by default.
+        fdr, level
+            As in `edges`.
 
         Returns
         -------
         pandas.DataFrame
             Columns `class1`, `class2`, `variable1`, `variable2`, `difference`, `low`, `high`, `p_value`, `q_value`.
         """
-        return self._differences([*combinations(range(self.n_classes), 2)], fdr, level, jointly=False)
+        class_pairs = [*combinations(range(self.n_classes), 2)]
+        if class1 is not None or class2 is not None:
+            one, other = (
+                check_choice(f"class{n}", str(name), self.class_names) for n, name in ((1, class1), (2, class2))
+            )
+            if one == other:
+                raise InputError(f"class1 and class2 are both {one!r}: give two classes.", "class2")
+            class_pairs = [(self.class_names.index(one), self.class_names.index(other))]
+        return self._differences(class_pairs, fdr, level, jointly=False)
 
     def changes(self, *, fdr: float | None = None, level: float = 0.95) -> pd.DataFrame:
         """Table of the differences between each class and the next, for classes in order such as times or stages.
