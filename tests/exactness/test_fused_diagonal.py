@@ -87,13 +87,14 @@ def test_a_variance_of_zero_in_one_class_is_bounded_by_that_of_another(lambda1, 
         jgl.solve(S, lambda1, 0.3, **options)
 
 
-def test_samples_that_are_constant_in_a_class_are_solved_where_diagonals_are_compared():
+@pytest.mark.parametrize(("lambda1", "constant"), [(0.02, [2]), (0.0, [2]), (0.0, range(6))])
+def test_samples_that_are_constant_in_a_class_are_solved_where_diagonals_are_compared(lambda1, constant):
     draw = np.random.default_rng(46)
-    S = np.array([np.cov(np.round(draw.standard_normal((n, 6))).T, bias=True) for n in (4, 3, 7)])
-    S[1, 2] = S[1, :, 2] = 0.0
+    S = np.array([np.cov(np.round(draw.standard_normal((n, 6))).T, bias=True) for n in (9, 3, 7)])
+    S[1, constant] = S[1, :, constant] = 0.0
     options = {"penalty": "fused", "penalize_diagonal": False, "fuse_diagonal": True}
-    expected, _ = oracle(S, (0.02, 1.4), options, np.triu(np.ones((3, 3)), 1))
-    solution = jgl.solve(S, 0.02, 1.4, tol=1e-8, **options)
+    expected, _ = oracle(S, (lambda1, 1.4), options, np.triu(np.ones((3, 3)), 1))
+    solution = jgl.solve(S, lambda1, 1.4, tol=1e-8, **options)
     assert solution.status.converged and solution.objective == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
