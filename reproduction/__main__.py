@@ -37,7 +37,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--variables",
     default=0,
     type=click.IntRange(min=0),
-    help="Drawn data (figure-times, figure-correctness, p10000): another number of variables than that of the size.",
+    help="Drawn data (not table1, avalanche): another number of variables than that of the size.",
 )
 @click.option("--classes", multiple=True, type=click.IntRange(min=2), help="Drawn data: number of classes; repeatable.")
 @click.option(

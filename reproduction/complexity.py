@@ -23,12 +23,12 @@ N_SEEDS = 5
 
 def figure_complexity(settings: Settings) -> Result:
     """Screen all types, penalties and numbers of classes with the three rules, on data of several seeds."""
-    p, classes = (500, (2, 3)) if settings.quick else (1000, range(2, 11))
-    n_seeds = settings.sized(1, 1, N_SEEDS)
+    p = settings.n_variables or (500 if settings.quick else 1000)
+    classes = settings.classes or ((2, 3) if settings.quick else tuple(range(2, 11)))
     rows: list[Row] = []
-    for design, seed in product(DESIGNS, range(settings.seed, settings.seed + n_seeds)):
+    for design, seed in product(DESIGNS, settings.seeds(settings.sized(1, 1, N_SEEDS))):
         S = draw(design, p, max(classes), seed)
-        for name in PAPER_LAMBDAS:
+        for name in settings.penalties or PAPER_LAMBDAS:
             for n_classes in classes:
                 found = {rule: screen(S[:n_classes], *lambdas(name, p), rule=rule) for rule in RULES}
                 unmerged = screen(S[:n_classes], *lambdas(name, p), rule="dynamic")

@@ -135,6 +135,15 @@ def test_hybrid_rule_costs_at_most_a_tenth_of_the_others_on_type_a():
     assert (column(result, "hybrid / best other") <= 1).all()
 
 
+def test_complexity_of_another_part_of_the_drawn_data():
+    settings = Settings(quick=True, n_variables=120, classes=(2, 5), penalties=("P2",), n_seeds=2)
+    rows = run_experiment("figure-complexity", settings).rows
+    assert {(row["p"], row["K"], row["lambdas"], row["seed"]) for row in rows} == {
+        (120, K, "P2", seed) for K in (2, 5) for seed in (0, 1)
+    }
+    assert len(rows) == len(DESIGNS) * 4
+
+
 def test_complexity_says_where_the_claim_fails():
     result = quick("figure-complexity")
     assert (column(result, "hybrid / best other", design="C10") > 0.1).any()
