@@ -898,7 +898,117 @@ FURTHER = (
     ),
     Mutant("forbidden pairs may grow", "engine/minimum.py", " + forbidden * D", "", UNBOUNDED),
 )
-MUTANTS = (*MUTANTS, *FURTHER)
+SPARSE_DUAL, SPARSE_CHECK, SPARSE_FACTOR = (
+    "solvers/sparse_dual.py",
+    "solvers/sparse_check.py",
+    "blocks/sparse_factor.py",
+)
+_GAP, _BOUNDS = "tests/unit/solvers/test_sparse_dual.py::test_", "tests/unit/blocks/test_sparse_factor.py::test_"
+SPARSE_GAP = (
+    _GAP + "the_gap_covers_the_distance_to_the_optimum",
+    _GAP + "a_point_far_from_the_optimum_has_no_finite_gap_but_is_improved",
+)
+SPARSE_RADIUS = (_GAP + "the_spectral_radius_is_bounded", _GAP + "products_that_cancel_do_not_lower_the_bound")
+SPARSE_LIST = (
+    _GAP + "bounds_on_single_numbers",
+    "tests/exactness/test_sparse_storage.py::test_pairs_below_the_thresholds_of_the_scan_become_edges",
+)
+SPARSE_EIGENVALUE = (_BOUNDS + "the_eigenvalue_bound_holds_exactly_for_ill_conditioned_matrices",)
+SPARSE_INVERSE = (_BOUNDS + "bounds_on_the_inverse_and_the_determinant_hold_exactly",)
+IN_SPARSE_STORAGE = (
+    Mutant(
+        "sparse: residuals of the working set alone",
+        SPARSE_DUAL,
+        "(part.has_residual[:, k] | on_set)",
+        "on_set",
+        SPARSE_GAP,
+    ),
+    Mutant(
+        "sparse: dual points that are not definite",
+        SPARSE_DUAL,
+        "if not radius < 1.0:",
+        "if not radius < 1e9:",
+        SPARSE_GAP,
+    ),
+    Mutant(
+        "sparse: squares without their rounding",
+        SPARSE_DUAL,
+        "float(products.sum()) + rounding)",
+        "float(products.sum()))",
+        SPARSE_RADIUS,
+    ),
+    Mutant(
+        "sparse: least ratio for the spectral radius",
+        SPARSE_DUAL,
+        "(y / x).max(initial=0.0)",
+        "(y / x).min(initial=1e9)",
+        SPARSE_RADIUS,
+    ),
+    Mutant(
+        "sparse: pairs outside the dual ball called inside",
+        SPARSE_CHECK,
+        "& (margin > 0.0)",
+        "& (margin > -box)",
+        SPARSE_GAP,
+    ),
+    Mutant(
+        "sparse: entries listed when twice as large",
+        SPARSE_CHECK,
+        "limit = LISTED_SLACK * self.slack",
+        "limit = 2.0 * LISTED_SLACK * self.slack",
+        SPARSE_LIST,
+    ),
+    Mutant(
+        "sparse: columns of half of the variables",
+        SPARSE_CHECK,
+        "while first < n:",
+        "while first < n // 2:",
+        SPARSE_LIST,
+    ),
+    Mutant(
+        "sparse: eigenvalues without backward error",
+        SPARSE_CHECK,
+        "proved = mu - factor.backward_error[0] - 2.0 * _UNIT * float(diagonal.max())",
+        "proved = mu",
+        SPARSE_EIGENVALUE,
+    ),
+    Mutant(
+        "sparse: rounding of one operation",
+        SPARSE_FACTOR,
+        "chain = float(length.max(initial=0)) + 3.0",
+        "chain = 0.1",
+        SPARSE_EIGENVALUE,
+    ),
+    Mutant(
+        "sparse: sums of the factor without its diagonal",
+        SPARSE_FACTOR,
+        "sums[:n_columns] += self.pivot * column_sum",
+        "sums[:n_columns] *= 1e-9",
+        SPARSE_EIGENVALUE,
+    ),
+    Mutant(
+        "sparse: columns without the least eigenvalue",
+        SPARSE_CHECK,
+        " + rounding) / self.mu",
+        " + rounding)",
+        SPARSE_INVERSE,
+    ),
+    Mutant(
+        "sparse: inverse a million times as exact",
+        SPARSE_CHECK,
+        "1.25 * (norm / self.mu",
+        "1e-6 * (norm / self.mu",
+        SPARSE_INVERSE,
+    ),
+    Mutant(
+        "sparse: determinant without rounding",
+        SPARSE_CHECK,
+        "return error, 1.1 * relative * scaled",
+        "return error, 0.0",
+        SPARSE_INVERSE,
+    ),
+)
+MUTANTS = (*MUTANTS, *FURTHER, *IN_SPARSE_STORAGE)
 
 
 def main() -> int:

@@ -45,6 +45,8 @@ def require_agreement(dense, sparse):
     assert c.edges_present + c.edges_absent + c.edges_undetermined == sum(
         getattr(dense.certificate, name) for name in ("edges_present", "edges_absent", "edges_undetermined")
     )
+    for one, two in ((dense.certificate, c), (c, dense.certificate)):
+        assert one.edges_present + two.edges_absent <= c.edges_present + c.edges_absent + c.edges_undetermined
     for k, (one, two) in enumerate(zip(dense.precision, sparse.precision, strict=True)):
         assert np.abs((one - two).toarray()).max() < 1e-2
         assert not (sparse.certified[k].toarray() & (one.toarray() == 0.0)).any()
@@ -134,6 +136,18 @@ def test_covariance_matrices_and_warm_starts(everything_is_sparse):
     np.fill_diagonal(indefinite[1], 1.0)
     with pytest.raises(ValueError, match="positive definite"):
         jgl.solve(S, 0.2, 0.05, warm_start=indefinite)
+
+
+def test_pairs_below_the_thresholds_of_the_scan_become_edges():
+    """S_ac = -0.16 is no candidate at lambda1 = 0.2; without the edge, W_ac = 0.3^2 / 1.2 = 0.075 violates the conditions."""
+    part, n_parts = np.array([[1.0, 0.5, -0.16], [0.5, 1.0, 0.5], [-0.16, 0.5, 1.0]]), 7
+    S = np.kron(np.eye(n_parts), part)
+    first = 3 * np.arange(1, n_parts)
+    S[first - 1, first] = S[first, first - 1] = 0.22
+    dense, sparse = both(S[None], 0.2, 0.0, tol=1e-9)
+    require_agreement(dense, sparse)
+    Theta = sparse.precision[0].toarray()
+    assert dense.n_edges == sparse.n_edges and (Theta[3 * np.arange(n_parts), 3 * np.arange(n_parts) + 2] != 0.0).all()
 
 
 def test_a_path_scans_once_and_agrees(everything_is_sparse):

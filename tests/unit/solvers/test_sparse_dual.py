@@ -125,12 +125,14 @@ def test_the_spectral_radius_is_bounded():
 
 
 def test_products_that_cancel_do_not_lower_the_bound():
-    """M = R Theta, R = diag(1, -1), has the eigenvalues +-sqrt(1 - t^2), lost to rounding in tr(M M) = 2 - 2 t^2."""
+    """M = R Theta, R = diag(a, -a), has eigenvalues of squares a^2 - b^2, b near a, lost to rounding in tr(M M)."""
     from scipy import sparse
 
-    for t in 1.0 - np.random.default_rng(0).uniform(1e-14, 1e-13, 20):
-        s, radius = spectral_bounds(sparse.csr_array([[1.0, t], [-t, -1.0]]), np.ones(2))
-        exact = 2 - 2 * Fraction(t) ** 2
+    rng = np.random.default_rng(0)
+    for a, t in zip(rng.uniform(1.0, 2.0, 20), 1.0 - rng.uniform(1e-14, 1e-13, 20), strict=True):
+        b = a * t
+        s, radius = spectral_bounds(sparse.csr_array([[a, b], [-b, -a]]), np.ones(2))
+        exact = 2 * (Fraction(a) ** 2 - Fraction(b) ** 2)
         assert Fraction(radius) ** 2 >= exact / 2 and exact <= Fraction(s) ** 2 <= 2 * exact + Fraction(1, 10**12)
 
 
