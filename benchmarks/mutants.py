@@ -959,10 +959,10 @@ IN_SPARSE_STORAGE = (
         SPARSE_LIST,
     ),
     Mutant(
-        "sparse: columns of half of the variables",
+        "sparse: candidates alone",
         SPARSE_CHECK,
-        "while first < n:",
-        "while first < n // 2:",
+        "first, width = 0 if self.proved else n, 4096",
+        "first, width = n, 4096",
         SPARSE_LIST,
     ),
     Mutant(

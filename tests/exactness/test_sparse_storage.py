@@ -139,7 +139,7 @@ def test_covariance_matrices_and_warm_starts(everything_is_sparse):
 
 
 def test_pairs_below_the_thresholds_of_the_scan_become_edges():
-    """S_ac = -0.16 is no candidate at lambda1 = 0.2; without the edge, W_ac = 0.3^2 / 1.2 = 0.075 violates the conditions."""
+    """S_ac = -0.16 is no candidate at lambda1 = 0.2, but W_ac = 0.3^2 / 1.2 = 0.075 without the edge: it is needed."""
     part, n_parts = np.array([[1.0, 0.5, -0.16], [0.5, 1.0, 0.5], [-0.16, 0.5, 1.0]]), 7
     S = np.kron(np.eye(n_parts), part)
     first = 3 * np.arange(1, n_parts)
