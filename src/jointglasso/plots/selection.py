@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import SymLogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import StrMethodFormatter
 
 from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_count
@@ -94,10 +93,9 @@ def _draw_map(figure: Any, ax: Any, columns: tuple[FloatArray, ...], best: int, 
     ax.plot(total[~drawn], fraction[~drawn], "x", color=canvas.PALE, markersize=5)
     canvas.colour_bar(figure, points, ax, f"{criterion} above the smallest")
     ax.set_xscale("log")
-    formatter = StrMethodFormatter("{x:.2g}")
-    ax.xaxis.set_major_formatter(formatter)
-    ax.xaxis.set_minor_formatter(formatter)
-    ax.tick_params(axis="x", which="minor", labelsize=7)
+    ticks = np.unique(np.geomspace(total[drawn].min(), total[drawn].max(), 6))
+    ax.set_xticks(ticks, [f"{tick:.2g}" for tick in ticks])
+    ax.minorticks_off()
     _mark(ax, total[best], fraction[best])
     ax.set(xlabel="strength of the penalty: lambda1 + lambda2", ylim=(-0.06, 1.06))
     ax.set_ylabel("similarity: lambda2 / (lambda1 + lambda2)", fontsize=9)
