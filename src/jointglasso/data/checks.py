@@ -43,7 +43,8 @@ def known_arguments(*passed_on_to: Callable[..., Any], **advice: str) -> Callabl
         def refusing(*args: P.args, **kwargs: P.kwargs) -> R:
             if len(args) > n_positional:
                 first = ", ".join(word for word in named[:n_positional] if word != "self")
-                raise InputTypeError(f"{where} takes {first} in this order; other arguments need their names.")
+                extra = named[min(n_positional, len(named) - 1)]
+                raise InputTypeError(f"{where} takes {first} in this order; other arguments need their names.", extra)
             for name in kwargs:
                 if name in named[: len(args)]:
                     first = ", ".join(word for word in named[: len(args)] if word != "self")

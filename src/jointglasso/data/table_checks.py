@@ -163,7 +163,7 @@ def _not_numeric(data: Any, what: str) -> InputTypeError:
     column = _first_text_column(data)
     remedy = "it must be a table of numbers" if column is None else REMEDY
     if isinstance(data, str | os.PathLike):
-        remedy = "read a file with pandas or jointglasso.io.read_table"
+        remedy = "it must be a table of numbers; read a file with pandas or jointglasso.io.read_table"
     where = what if column is None else _in_column(column, what)
     return InputTypeError(f"{where} is not numeric: {remedy}.", data_argument(what))
 
