@@ -109,7 +109,7 @@ def test_a_list_of_tables_has_a_class_for_each(frame):
         (lambda X: jgl.solve(X, "group", 0.1, 0.1), "solve takes S, lambda1, lambda2 in this order; other"),
         (lambda X: jgl.write_report("never.html", None, titel="X"), "of write_report .similar: 'title'"),
         (lambda X: jgl.plots.plot_centrality(None, tops=3), "of plot_centrality .similar: 'top'"),
-        (lambda X: jgl.select("table.csv"), "X is not numeric: read a file with pandas or"),
+        (lambda X: jgl.select("table.csv"), "X is not numeric: it must be a table of numbers; read a file with pandas"),
     ],
 )
 def test_misspelt_arguments_get_a_suggestion(call, message):
