@@ -41,7 +41,7 @@ for shape in (None, "adaptive", "scad"):
 
 # %%
 # Is there a variable that was not measured?
-# ----------------------------------------
+# -------------------------------------------
 # A variable that moves all others makes edges out of nothing. ``latent_rank=[1, 1, 1]`` allows one in each group,
 # ``latent="auto"`` as many as the criterion supports. Each network has 15 edges.
 moved = {name: X + rng.normal(size=(150, 1)) for name, X in tables.items()}
