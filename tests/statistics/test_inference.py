@@ -15,7 +15,7 @@ from scipy import sparse, stats
 import jointglasso as jgl
 from jointglasso.inference import support, tests as across
 from jointglasso.inference.data import read_inference_data
-from jointglasso.inference.estimates import estimate
+from jointglasso.inference.estimates import estimate, sampled_pairs
 from jointglasso.inference.standard_errors import (
     Residuals,
     all_factors,
@@ -623,3 +623,26 @@ def test_the_example_of_the_page_has_these_numbers():
     counts = [*found.edges(fdr=0.05).groupby("class").size()[["OV", "UCEC"]], len(differences)]
     named = re.search(r"We found (\d+) edges in OV and (\d+) in UCEC, and (\d+) pairs", page)
     assert [int(number) for number in named.groups()] == pytest.approx(counts, abs=2)
+
+
+@pytest.mark.parametrize(("n_variables", "number"), [(5, 10), (5, 9), (300, 2000)])
+def test_sampled_pairs_are_pairs_of_two_variables(n_variables, number):
+    i, j = sampled_pairs(n_variables, number)
+    assert len(i) == len(j) == number and (i < j).all() and i.min() >= 0 and j.max() < n_variables
+    if number == 10:
+        assert len(set(zip(i.tolist(), j.tolist(), strict=True))) == 10
+    if number == 2000:  # every variable takes part about as often
+        assert np.bincount(np.concatenate([i, j]), minlength=n_variables).max() < 40
+
+
+def test_limits_of_what_is_recomputed(monkeypatch):
+    """They depend on what one correlation takes."""
+    monkeypatch.setattr("jointglasso.inference.data.MOST_ORDINAL", 3)
+    monkeypatch.setattr("jointglasso.inference.data.MOST_RECOMPUTED", 4)
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    with pytest.raises(ValueError, match="too long for 4 variables: choose at most 3"):
+        jgl.infer(X[:, :4], association="mixed")
+    X[0, 0] = np.nan
+    with pytest.raises(ValueError, match="too long for 5 variables: choose at most 4"):
+        jgl.infer(X, missing="pairwise")
+    jgl.infer(X[:, :4], missing="pairwise")

@@ -314,6 +314,17 @@ def test_the_hub_is_found_again(star):
     assert influence[(influence["class"] == "c0") & (influence.variable == "x0")].expected_influence.iloc[0] > 1.0
 
 
+def test_differences_of_the_centralities(star):
+    found = star.centrality_differences()
+    assert list(found) == ["class1", "class2", "variable", "difference", "low", "high", "p_value", "q_value"]
+    assert {"x0", "x1", "x2", "x3", "x4", "x5"} <= set(found.variable) and found.p_value.is_monotonic_increasing
+    first = found.iloc[0]
+    assert first.variable == "x0" and first.q_value < 1e-3 and 0.0 < first.low < first.difference < first.high
+    strength = star.centrality().pivot(index="variable", columns="class", values="strength")
+    change = (strength.c0 - strength.c1)[found.variable]
+    np.testing.assert_allclose(found.difference, change, rtol=0, atol=1e-12)
+
+
 def test_edges_carry_percentiles_and_how_often_they_come_again(star):
     edges = star.edges()
     assert list(edges) == ["class", "variable1", "variable2", "partial_correlation", "low", "high", "found"]
