@@ -7,7 +7,7 @@ estimation on resamples through `batch`; `data` reads the samples and has the co
 
 Examples
 --------
-Those of the results continue these lines:
+Those of the results, and of functions that do not define X and y, continue these lines:
 
 >>> import numpy as np
 >>> import jointglasso as jgl

@@ -269,11 +269,6 @@ def bootstrap_network(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
     >>> again = jgl.bootstrap_network(X, y, n_resamples=20, random_state=0)
     >>> again.hubs(1)["variable"].tolist()
     ['x0', 'x0']

@@ -198,11 +198,6 @@ def network_test(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import jointglasso as jgl
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(80, 4)), np.repeat(["ill", "well"], 40)
-    >>> X[:, 1] += X[:, 0]
     >>> test = jgl.network_test(X, y, n_permutations=19, random_state=0)
     >>> test.p_values["maximum"] > 0.05
     True
