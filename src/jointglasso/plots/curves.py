@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.networks import JointNetworks
@@ -49,6 +50,10 @@ def plot_component_curve(curve: Any, *, path: canvas.SavePath = None) -> Figure:
         ax.plot(lambda1, heights, color=colour, linewidth=1.5, marker="." if len(lambda1) <= 60 else "")
         if (heights > 0).any():
             ax.set_yscale("log" if (heights > 0).all() else "symlog")
+            if 0 < heights.max() < 1000 * heights.min():
+                ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                ax.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+            ax.yaxis.set_minor_formatter(NullFormatter())
         ax.set_ylabel(label, fontsize=9)
         canvas.tidy(ax)
     panels[-1].set_xlabel("lambda1", fontsize=9)
