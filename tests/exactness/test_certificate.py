@@ -271,7 +271,7 @@ LAID = {(problem.name, rule): Laid(problem, rule) for problem in POINTS for rule
 @pytest.mark.parametrize("rule", ["none", "hybrid"])
 @pytest.mark.parametrize("problem", POINTS, ids=repr)
 @given(seed=st.integers(0, 10**6), spread=st.sampled_from([0.0, 1e-6, 1e-3, 0.03, 0.3, 3.0]))
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 def test_gap_bounds_the_suboptimality_of_any_point(problem, rule, seed, spread):
     laid = LAID[problem.name, rule]
     Theta = arbitrary_point(laid, seed, spread)
@@ -293,7 +293,7 @@ def test_gap_bounds_the_suboptimality_of_any_point(problem, rule, seed, spread):
 @pytest.mark.parametrize("rule", ["none", "hybrid"])
 @pytest.mark.parametrize("problem", POINTS, ids=repr)
 @given(seed=st.integers(0, 10**6), spread=st.sampled_from([0.0, 1e-7, 1e-5, 1e-4, 1e-3, 1e-2]))
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 def test_certified_entries_and_radii_hold_at_any_point(problem, rule, seed, spread):
     laid = LAID[problem.name, rule]
     if not laid.system.n_blocks:
@@ -437,7 +437,7 @@ def test_oracle_of_this_file_is_exact():
         assert accurate_optimum(*problem.arguments).objective == pytest.approx(exact.objective, rel=1e-10)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.floats(-0.4, 0.4), min_size=1, max_size=5))
 def test_the_gap_is_bounded_by_the_squares(eigenvalues):
     m = np.array(eigenvalues)

@@ -21,7 +21,7 @@ from oracles import dense
 
 cp = pytest.importorskip("cvxpy")
 
-EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=40)
 PENALTIES = ("group", "maximum", "fused", "chain", "laplacian")
 SOLVERS = ("auto", "newton", "proximal_gradient", "admm", "large columns")
 

@@ -25,7 +25,7 @@ from jointglasso.problem import make_problem
 from jointglasso.screening import Partition
 from oracles import Optimum, dense
 
-EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=40)
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
 RULES = ("class", "global", "dynamic", "hybrid")
 SOLVERS = ("auto", "newton", "proximal_gradient", "admm", "newton for big groups")

@@ -74,7 +74,7 @@ def exactly_strong(S: np.ndarray, lambda1: float, lambda2: float) -> bool:
     return sum(x * x for x in over) > Fraction(lambda2) ** 2
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     lambda1=st.floats(0.01, 1.0),
     lambda2=st.floats(0.01, 1.0),
@@ -98,7 +98,7 @@ def test_a_tie_is_decided_as_in_rational_arithmetic_or_not_at_all(lambda1, lambd
         assert certificate.edges_present == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     lambda1=st.floats(0.01, 1.0),
     lambda2=st.floats(0.0, 1.0),

@@ -106,7 +106,7 @@ def test_concave_penalties():
     assert last[-1] < last[0] and last == pytest.approx(first, rel=1e-5)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     seed=st.integers(0, 10_000),
     p=st.integers(5, 60),

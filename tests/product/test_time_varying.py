@@ -52,7 +52,7 @@ def test_samples_of_one_time_stay_together_and_windows_may_have_gaps():
     assert time_windows(time, width=2).names == ("0 – 1", "2", "10")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(20, 60), st.integers(1, 6), st.floats(0, 0.7), st.integers(0, 1000))
 def test_windows_hold_every_sample_in_order(n, windows, overlap, seed):
     time = np.random.default_rng(seed).permutation(n).astype(float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import optimize, sparse
 
 import jointglasso as jgl
@@ -30,7 +30,7 @@ def covariance(n, p, rng):
     return np.cov((rng.normal(size=(n, p)) @ (np.eye(p) + 0.3 * rng.normal(size=(p, p)))).T, bias=True)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(st.integers(2, 12), st.floats(0.05, 0.9), st.integers(0, 10_000))
 def test_the_inverse_agrees_with_s_on_the_support_and_theta_is_zero_off_it(p, density, seed):
     rng = np.random.default_rng(seed)

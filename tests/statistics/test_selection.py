@@ -58,7 +58,7 @@ def source(data):
 # Grids
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(2, 9), st.integers(0, 1000), st.sampled_from([0.0, 0.1, 1.0, 3.0, np.inf]))
 def test_the_largest_penalty_is_exact(n_classes, p, seed, ratio):
     rng = np.random.default_rng(seed)
@@ -158,7 +158,7 @@ def test_criteria_are_their_formulas(source):
     assert aic(source, solution.precision, [1, 1]) == pytest.approx((deviance + 2 * edges).sum())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 4), st.integers(3, 8), st.integers(0, 1000), st.floats(0.0, 1.0))
 def test_the_joint_criterion_counts_places_once_and_classes_by_pair(n_classes, p, seed, gamma):
     """Compared with binomial coefficients in whole numbers; the order of classes and the units do not matter."""
@@ -381,7 +381,7 @@ def test_held_out_losses_are_those_computed_by_hand(data):
     assert result.best == np.argmin(result.records["score"])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(2, 15), min_size=1, max_size=4), st.integers(2, 6), st.integers(0, 99))
 def test_folds_hold_every_sample_out_once_and_leave_two_to_train_on(sizes, n_folds, seed):
     folds = stratified_folds(sizes, n_folds, seed)

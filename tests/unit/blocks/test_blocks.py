@@ -20,7 +20,7 @@ def random_system(seed, n_classes, p, n_labels, weights):
     return build_system(as_source(S), class_blocks(labels, smallest=2), weights), rng
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), n_classes=st.integers(1, 4), p=st.integers(3, 9), n_labels=st.integers(1, 4))
 def test_sums_per_pair_and_group_follow_the_variables(seed, n_classes, p, n_labels):
     system, rng = random_system(seed, n_classes, p, n_labels, np.ones(n_classes))
@@ -52,7 +52,7 @@ def test_entries_are_weighed_by_their_class():
     assert equal.weigh(values) is values
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), n_classes=st.integers(1, 4), p=st.integers(3, 9), n_labels=st.integers(1, 5))
 def test_pairs_are_found_by_their_variables(seed, n_classes, p, n_labels):
     system, _ = random_system(seed, n_classes, p, n_labels, np.ones(n_classes))

@@ -47,7 +47,7 @@ def test_factor_inverse_and_columns(monkeypatch, tail):
     np.testing.assert_allclose(value[known], W[rows[off], columns[off]][known], atol=5e-15)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 40), density=st.floats(0.0, 1.0), tail=st.floats(0.0, 1.5))
 def test_any_graph(seed, n, density, tail):
     rng = np.random.default_rng(seed)

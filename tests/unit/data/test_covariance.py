@@ -296,7 +296,7 @@ def test_single_precision_on_disk_is_computed_with_in_double(tmp_path):
     assert_same_numbers(jgl.SampleCovariance.from_labels(table, LABELS), expected)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_rows_of_a_file_are_read_in_pieces(data):
     """Whatever the size of a piece, the rows wanted come out, and no slice is longer than a piece."""

@@ -232,7 +232,7 @@ def test_resamples_may_hold_constant_variables(table):
 # Projection and rescaling
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 7), st.integers(0, 10_000))
 def test_projection_gives_correlations_and_keeps_those_that_are(p, seed):
     rng = np.random.default_rng(seed)

@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import jointglasso as jgl
 from jointglasso.io.grid import MISSING_MARKERS, NumberFormat
@@ -275,7 +275,7 @@ def tables(draw):
     return np.array(values), labels, names, samples
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(
     tables(), st.sampled_from(",;\t|"), st.sampled_from(["rows", "columns"]), st.sampled_from([".", ","]), st.booleans()
 )
@@ -293,7 +293,7 @@ def test_round_trip_of_text(tmp_path, table, delimiter, side, decimal, quoted):
     assert (read.variable_names, read.sample_names, read.y.tolist()) == (tuple(names), tuple(samples), labels)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(tables(), st.sampled_from(",;\t|"))
 def test_delimiter_is_found_or_asked_for(tmp_path, table, delimiter):
     """Names may hold every delimiter; then the reader may ask, but not give another table."""

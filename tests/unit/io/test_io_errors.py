@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import jointglasso as jgl
 
@@ -699,7 +699,7 @@ def test_every_sentence_is_one_and_ends_like_one():
         assert "\n" not in message
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(
     st.one_of(st.binary(max_size=200), st.text('ab1.,;|\t\n"#-', max_size=80).map(str.encode)),
     st.sampled_from(["csv", "soft", "npz", "csv.gz"]),
@@ -719,7 +719,7 @@ def test_junk_is_refused_in_words_or_read(tmp_path, content, end, options):
             assert table.X.shape == (len(table.sample_names), len(table.variable_names))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(st.data())
 def test_a_damaged_file_is_refused_in_words_or_read(tmp_path, data):
     """One byte of a good file changed, or its end lost."""

@@ -134,7 +134,7 @@ def metric(rng, n, is_round):
     return rng.choice([1.0, 2.0], n) if is_round else rng.uniform(0.1, 3.0, n)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(pairs())
 def test_update_is_the_minimiser_in_any_metric(case):
     pair, rng, is_round = case
@@ -144,7 +144,7 @@ def test_update_is_the_minimiser_in_any_metric(case):
     assert pair.value(x) == pytest.approx(pair.reference.value(x), abs=1e-13)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(pairs())
 def test_a_guess_changes_nothing_whether_right_or_wrong(case):
     pair, rng, is_round = case
@@ -157,7 +157,7 @@ def test_a_guess_changes_nothing_whether_right_or_wrong(case):
         assert pair.reference.outside_by(b - a * y, y) < 1e-12
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(pairs())
 def test_gauge_and_membership_are_those_of_all_sets(case):
     pair, rng, is_round = case
@@ -171,7 +171,7 @@ def test_gauge_and_membership_are_those_of_all_sets(case):
         assert not pair.is_dual_feasible(u / expected * (1.0 + 1e-11))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(pairs())
 def test_nearest_subgradient_is_one_and_no_other_is_nearer(case):
     pair, rng, is_round = case
@@ -187,7 +187,7 @@ def test_nearest_subgradient_is_one_and_no_other_is_nearer(case):
     assert pair.subgradient(theta, u, a) == pytest.approx(u, abs=1e-13)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(pairs())
 def test_the_slope_is_the_derivative_on_the_face(case):
     pair, rng, is_round = case
@@ -202,7 +202,7 @@ def test_the_slope_is_the_derivative_on_the_face(case):
         assert pair.gradient(theta)[members].sum() == pytest.approx((values[0] - values[1]) / 2e-6, abs=1e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(pairs(family=(FusedPenalty,), whole=True))
 def test_pattern_and_closure_are_those_of_all_sets(case):
     pair, rng, _ = case
@@ -229,7 +229,7 @@ def proofs(penalty, u, radius, factor=UNIFORM, classes=None):
     return zero, equal[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(pairs(family=(FusedPenalty,), whole=True))
 def test_on_a_boundary_screening_joins_and_proves_nothing(case):
     pair, rng, _ = case
@@ -242,7 +242,7 @@ def test_on_a_boundary_screening_joins_and_proves_nothing(case):
         assert not zero.all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(pairs(family=(FusedPenalty,)))
 def test_proofs_are_those_of_all_sets_that_may_be_tight(case):
     pair, rng, _ = case

@@ -18,7 +18,7 @@ from jointglasso.kernels.jit import njit
 from jointglasso.kernels.pair_types import Entries, GroupPair, PairClasses, PenaltyWorkspace
 from jointglasso.penalties import ANY_CLASS, UNIFORM, GroupPenalty
 
-EXAMPLES = settings(max_examples=100, deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=100)
 
 #: Compiled kernels that take more than ten lines of NumPy, or that compute nothing, and how they are tested.
 NO_REFERENCE = {

@@ -100,7 +100,7 @@ def test_names_and_numbers_survive(networks, tmp_path, format, class_name):
     assert [names[i] for i in mentioned] == [NAMES[i] for i in mentioned]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), min_size=3, max_size=3))
 def test_any_name_survives_csv(tmp_path_factory, names):
     folder = tmp_path_factory.mktemp("names")

@@ -24,7 +24,7 @@ def random_pairs(rng, n, m):
     return pairs[pairs[:, 0] != pairs[:, 1]]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(2, 30), st.integers(0, 80))
 def test_layout_is_finite_repeatable_and_keeps_variables_apart(seed, n, m):
     Theta = graph(n, random_pairs(np.random.default_rng(seed), n, m))

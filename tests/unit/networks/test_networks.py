@@ -62,7 +62,7 @@ def test_edges_are_told_by_kind_and_sign(three):
     assert table["stability"].isna().all() and not table["certified"].any()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 4))
 def test_edge_table_says_what_the_dense_matrices_say(seed, p, K):
     matrices = random_matrices(np.random.default_rng(seed), p, K)
@@ -84,7 +84,7 @@ def test_edge_table_says_what_the_dense_matrices_say(seed, p, K):
     assert networks.n_edges == [int(column.sum()) // 2 for column in degrees.T]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(2, 8), st.integers(2, 4))
 def test_comparison_is_that_of_sets(seed, p, K):
     matrices = random_matrices(np.random.default_rng(seed), p, K)

@@ -355,7 +355,7 @@ def test_hostile_names_stay_data(tmp_path):
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.text(st.characters(exclude_categories=())), max_size=6))
 def test_embedded_json_is_read_back_and_cannot_leave_its_element(words):
     text = embed_json(words)

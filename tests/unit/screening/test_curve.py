@@ -51,7 +51,7 @@ def test_no_limit_gives_the_floor():
 
 
 @given(ratio=st.floats(0, 3), seed=st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_lambda_max_is_where_edges_begin(ratio, seed):
     source = module_samples(p=12, n=15, K=2, seed=seed)
     top = jgl.component_curve(source, ratio, n_lambdas=2).lambda_max

@@ -98,7 +98,7 @@ any_screen = st.one_of(continuous(), rounded())
 
 
 def examples(n: int):
-    return settings(max_examples=n, deadline=None, derandomize=True)
+    return settings(max_examples=n)
 
 
 @st.composite

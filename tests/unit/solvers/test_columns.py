@@ -365,7 +365,7 @@ def test_the_number_of_threads_makes_no_difference(strength):
     np.testing.assert_array_equal(alone[2], together[2])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), n=st.integers(1, 30), share=st.floats(0.0, 0.6), most=st.integers(1, 9))
 def test_no_two_columns_of_a_batch_are_tied(seed, n, share, most):
     rng = np.random.default_rng(seed)
