@@ -372,7 +372,7 @@ def _trace_and_squares(
     definite: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
     """``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block, by sparse or dense products, whichever is cheaper."""
-    from jointglasso.kernels.small_blocks import trace_and_squares
+    from jointglasso.kernels.dense import trace_and_squares
 
     if not definite.all():
         residual = np.where(definite[system.entry_block], residual, 0.0)

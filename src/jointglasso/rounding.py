@@ -112,7 +112,7 @@ class Conditioning:
     @classmethod
     def of(cls, system: BlockSystem, matrix: FloatArray, factor: Factorization, variance: FloatArray) -> Conditioning:
         """Condition measures of a matrix in flat storage."""
-        from jointglasso.kernels.row_sums import scaled_row_sums
+        from jointglasso.kernels.dense import scaled_row_sums
 
         layout = system.offset, system.size, system.member_start
         a = scaled_row_sums(factor.inverse, *layout, np.sqrt(matrix[system.diagonal]))
@@ -172,7 +172,7 @@ def _objective(
     logdet_error: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """(G,), (G,): objective of each group and its rounding error."""
-    from jointglasso.kernels.row_sums import product_row_sums
+    from jointglasso.kernels.dense import product_row_sums
 
     weight, first, diagonal = system.block_weight, system.member_start[:-1], theta[system.diagonal]
     trace, terms = product_row_sums(system.S, theta, system.offset, system.size)

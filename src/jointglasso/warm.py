@@ -167,7 +167,7 @@ def _compile_small_sweeps(pair: object) -> None:
 
     x, n, which = np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=bool)
     groups, blocks = GroupIndex(n, n, n, n, 0, 0), Blocks(n, n, n, x, x, x)
-    limits, workspace = SweepLimits(x, 0, 0.0, 0.0, 0.0, 0.0, 0.0), SweepWorkspace.allocate(groups, blocks, 0)
+    limits, workspace = SweepLimits(x, 0, 0.0, 0.0, 0.0), SweepWorkspace.allocate(groups, blocks, 0, 0)
     compile_for(ascend_small_groups, pair, groups, blocks, limits, x, x, which, workspace)
 
 

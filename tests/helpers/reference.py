@@ -219,20 +219,10 @@ def mirror_upper(matrix: FloatArray) -> FloatArray:
     return np.triu(matrix) + np.triu(matrix, 1).T
 
 
-def mirror_blocks(blocks: list[FloatArray]) -> FloatArray:
-    """Symmetric blocks in flat storage."""
-    return np.concatenate([mirror_upper(block).ravel() for block in blocks])
-
-
 def members_of_entries(within: IntArray, size: IntArray, start: IntArray) -> tuple[IntArray, IntArray]:
     """Members in row and column of positions within blocks, given size and first member of the block of each."""
     row, column = np.divmod(within, size)
     return start + row, start + column
-
-
-def products_of_members(rows: IntArray, columns: IntArray, of_member: FloatArray, of_block: FloatArray) -> FloatArray:
-    """Product of the values of two members and of their block."""
-    return of_block * of_member[rows] * of_member[columns]
 
 
 def index_pairs(block_of: IntArray, slot_of: IntArray, offset: IntArray, size: IntArray) -> list[list[int]]:

@@ -206,10 +206,3 @@ class SomePairs(BlockSystem):
     def entry_members(self, entries: IntArray | slice = slice(None)) -> tuple[IntArray, IntArray]:
         """Members (indices into `members`) of the row and the column of off-diagonal entries."""
         return self.row[entries], self.column[entries]
-
-    def products_of_members(
-        self, of_member: FloatArray, of_block: FloatArray, entries: IntArray | slice = slice(None)
-    ) -> FloatArray:
-        """``of_block * of_member[row] * of_member[column]`` of off-diagonal entries."""
-        row, column = self.entry_members(entries)
-        return np.asarray(of_block[self.entry_block[entries]] * of_member[row] * of_member[column])

@@ -32,7 +32,7 @@ class Factorization:
 
 def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None = None) -> Factorization:
     """Factor and invert every block, or `only` the marked ones; the others are reported as not definite."""
-    from jointglasso.kernels.small_blocks import SMALL, factor_and_invert
+    from jointglasso.kernels.dense import SMALL, factor_and_invert
 
     inverse = np.empty_like(flat)
     logdet, definite = np.zeros(system.n_blocks), np.zeros(system.n_blocks, dtype=bool)
@@ -57,7 +57,7 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
 
 def log_determinants(system: BlockSystem, flat: FloatArray, selected: BoolArray) -> FloatArray:
     """(B,): log-determinants of the blocks in `selected`; NaN where a block is not definite or not marked."""
-    from jointglasso.kernels.small_blocks import SMALL
+    from jointglasso.kernels.dense import SMALL
 
     logdet = np.full(system.n_blocks, np.nan)
 
@@ -89,10 +89,3 @@ def _factor_one(matrix: FloatArray, inverse: FloatArray) -> tuple[float, bool]:
     inverted = invert_factor_in_place(inverse)
     mirror_upper(inverse)
     return logdet, inverted
-
-
-def eigh_stack(stack: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues (m, b) and eigenvectors (m, b, b) of a stack of symmetric matrices."""
-    # NumPy's routine releases the interpreter lock, SciPy's does not.
-    values, vectors = np.linalg.eigh(stack)
-    return values, vectors

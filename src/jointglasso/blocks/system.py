@@ -284,12 +284,8 @@ class BlockSystem(BlockLayout):
         self, of_member: FloatArray, of_block: FloatArray, entries: IntArray | slice = slice(None)
     ) -> FloatArray:
         """``of_block * of_member[row] * of_member[column]`` of off-diagonal entries."""
-        from jointglasso.kernels.pair_index import products_of_members
-
-        upper, block = self.upper[entries], self.entry_block[entries]
-        out = np.empty(len(upper))
-        products_of_members(upper, block, self.offset, self.size, self.member_start, of_member, of_block, out)
-        return out
+        row, column = self.entry_members(entries)
+        return np.asarray(of_block[self.entry_block[entries]] * of_member[row] * of_member[column])
 
     def forbidden_members(self) -> tuple[IntArray, IntArray]:
         """Members (indices into `members`) of the row and the column of each forbidden position."""
@@ -362,7 +358,7 @@ def build_system(
     n_threads: int = 1,
 ) -> BlockSystem:
     """Lay out the class blocks and read their covariances from the source, one class per thread."""
-    from jointglasso.kernels.pair_index import PairIndex, index_pairs, mirror_blocks
+    from jointglasso.kernels.pair_index import PairIndex, index_pairs
 
     layout, order = BlockLayout.sorted(blocks, weights)
     size, offset, member_start, members = layout.size, layout.offset, layout.member_start, layout.members
@@ -374,7 +370,7 @@ def build_system(
     index = PairIndex(pair_start, upper, lower, entry_block)
     n_pairs = index_pairs(block_of, slot_of, member_start, members, offset, index)
     S = read_blocks(source, layout, n_threads)
-    mirror_blocks(S, offset, size)  # input matrices may be asymmetric by rounding
+    S[lower] = S[upper]  # input matrices may be asymmetric by rounding
     system = BlockSystem(
         **vars(layout),
         block_group=blocks.group[order],

@@ -304,7 +304,7 @@ def semidefinite(flat: FloatArray, offset: IntArray, size: IntArray) -> BoolArra
 
     Scale invariant: variances are raised by a small fraction of themselves, as a tolerance for rounding.
     """
-    from jointglasso.kernels.small_blocks import SMALL, factor_and_invert
+    from jointglasso.kernels.dense import SMALL, factor_and_invert
 
     n_small = int(np.searchsorted(size, SMALL, side="right"))
     b = size[:n_small]

@@ -257,16 +257,17 @@ def sweep_resamples(S: FloatArray, weights: FloatArray, penalty: GroupPenalty) -
     members, size = np.tile(np.arange(p), n_problems * n_classes), np.full(len(block) - 1, p)
     groups = GroupIndex(block[::n_classes].copy(), block[:-1], block[:-1] % n_classes, members, p, n_classes)
     blocks = Blocks(block * p * p, size, block * p, np.tile(weights, n_problems), S.ravel(), np.empty(0))
-    limits = SweepLimits(
-        np.full(n_problems, _GAP * p), _MAX_SWEEPS, penalty.scale, penalty.box_radius(n_classes), 0.0,
-        *config.COLUMN_TOLERANCE,
-    )  # fmt: skip
-    theta = np.zeros_like(S)
-    diagonal = np.einsum("...ii->...i", theta)
-    diagonal[:] = start = (1.0 - 1e-3) / np.einsum("...ii->...i", S)  # kept where a group fails, and no solution
+    limits = SweepLimits(np.full(n_problems, _GAP * p), _MAX_SWEEPS, penalty.scale, *config.COLUMN_TOLERANCE)
+    theta, W = np.zeros_like(S), S.copy()
+    diagonal, variance, of_W = (np.einsum("...ii->...i", matrices) for matrices in (theta, S, W))
+    diagonal[:] = start = (1.0 - 1e-3) / variance  # kept where a group fails, and no solution
+    of_W[:] = 0.0  # shrink the off-diagonal of W within the dual ball
+    largest = (weights * np.abs(W).max(axis=(2, 3))).max(axis=1)
+    W *= (1.0 - np.minimum(1.0, penalty.box_radius(n_classes) / np.maximum(largest, 1e-300)))[:, None, None, None]
+    of_W[:] = variance
     flat, selected = theta.reshape(-1), np.ones(n_problems, dtype=bool)
-    workspace = SweepWorkspace.allocate(groups, blocks, penalty.workspace_size(n_classes))
-    sweeps = ascend_small_groups(penalty.pair, groups, blocks, limits, flat, np.empty(0), selected, workspace)
+    workspace = SweepWorkspace.allocate(groups, blocks, 0, penalty.workspace_size(n_classes))
+    sweeps = ascend_small_groups(penalty.pair, groups, blocks, limits, flat, W.reshape(-1), selected, workspace)
     failed = (sweeps >= _MAX_SWEEPS) | (diagonal == start).any(axis=(1, 2))
     return [None if failed[n] else theta[n] for n in range(n_problems)]
 

@@ -98,7 +98,7 @@ def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, column: Column,
     """
     blocks, updates, W = sweep.blocks, sweep.updates, sweep.state.W
     n_classes = blocks.block_of.shape[0]
-    zero, one = np.zeros(n_classes), np.ones(n_classes)
+    zero = np.zeros(n_classes)
     updates.shifted[d] = False
     updates.shift[:, d, :d] = 0.0  # values of an earlier batch
     if updates.n_pairs[d] < 0:
@@ -115,20 +115,15 @@ def _couple_batch_column(penalty: Penalty, d: int, batch: Batch, column: Column,
                     axpy(-x / updates.tau[d, k], W[base + batch.lo[block] : base + batch.hi[block]], implied)
     for c in range(d):
         if updates.n_pairs[c] >= 0:
-            _couple_batch_pair(penalty, c, d, batch, (column, zero, one), sweep)
+            _couple_batch_pair(penalty, c, d, batch, column, zero, sweep)
 
 
 @njit_internal
 def _couple_batch_pair(
-    penalty: Penalty,
-    c: int,
-    d: int,
-    batch: Batch,
-    scratch: tuple[Column, FloatArray, FloatArray],
-    sweep: Sweep,
+    penalty: Penalty, c: int, d: int, batch: Batch, column: Column, zero: FloatArray, sweep: Sweep
 ) -> None:
     """Write the entries of W of a pair inside the batch, projected onto the dual ball, and note the shift."""
-    i, j, (column, zero, one) = batch.begin + c, batch.begin + d, scratch
+    i, j = batch.begin + c, batch.begin + d
     blocks, updates, W = sweep.blocks, sweep.updates, sweep.state.W
     u, new, cls = column.pair.a, column.pair.new, column.pair.cls
     n_present = 0
@@ -146,14 +141,13 @@ def _couple_batch_pair(
             v = min(v, read_weights(penalty, k, blocks, position, l1, n_present))
             outside = outside or abs(u[n_present]) > l1[n_present]
             n_present += 1
-    pair = PairClasses(cls, n_present, v, l1)
-    outside = outside and not pair_is_dual_feasible(penalty, u, pair, column.pair.work)
+    pair = PairClasses(cls, n_present, v, l1, column.pair.work)
+    outside = outside and not pair_is_dual_feasible(penalty, u, pair)
     if outside:
-        pair_subgradient(penalty, zero, u, one, pair, new, column.pair.work)
+        pair_subgradient(penalty, zero, u, pair, new)
         updates.shifted[d] = True
-        updates.other[d, updates.n_pairs[d]] = (
-            i  # an explicit zero: active in the next sweep, and an edge between the two columns
-        )
+        # An explicit zero: active in the next sweep, and an edge between the two columns.
+        updates.other[d, updates.n_pairs[d]] = i
         updates.value[d, updates.n_pairs[d]] = 0.0
         updates.n_pairs[d] += 1
     for e in range(n_present):

@@ -186,7 +186,7 @@ def _gather(column: Column, a: int, values: FloatArray, out: FloatArray) -> Pair
             column.pair.l1[m] = column.t[L1, k, a]
             column.pair.cls[m] = k
             m += 1
-    return PairClasses(column.pair.cls, m, column.coupling[a], column.pair.l1)
+    return PairClasses(column.pair.cls, m, column.coupling[a], column.pair.l1, column.pair.work)
 
 
 @njit_internal

@@ -129,8 +129,8 @@ def descend_once(penalty: Penalty, n: int, column: Column) -> float:
                 pair.l1[m] = t[L1, k, a]
                 pair.cls[m] = k
                 m += 1
-        classes = PairClasses(pair.cls, m, column.coupling[a], pair.l1)
-        pair_update(penalty, pair.a, pair.b, classes, pair.new, pair.work)
+        classes = PairClasses(pair.cls, m, column.coupling[a], pair.l1, pair.work)
+        pair_update(penalty, pair.a, pair.b, classes, pair.new)
         for e in range(m):
             k = pair.cls[e]
             step = pair.new[e] - t[X, k, a]

@@ -335,8 +335,8 @@ def _kkt_violations(penalty: Penalty, max_count: int, blocks: PermutedBlocks, co
                 pair.cls[n_present] = k
                 v = min(v, read_weights(penalty, k, blocks, place[BASE, k] + slot, pair.l1, n_present))
                 n_present += 1
-        classes = PairClasses(pair.cls, n_present, v, pair.l1)
-        if v < np.inf and not pair_is_dual_feasible(penalty, pair.a, classes, pair.work):
+        classes = PairClasses(pair.cls, n_present, v, pair.l1, pair.work)
+        if v < np.inf and not pair_is_dual_feasible(penalty, pair.a, classes):
             candidates[n] = i
             violation[n] = 0.0
             for e in range(n_present):

@@ -12,7 +12,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.jit import njit_no_refcount
 from jointglasso.kernels.maximum_pair import hvp
-from jointglasso.kernels.pair_types import CommonPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import CommonPair, PairClasses
 
 __all__ = ["hvp"]  # the penalty is linear on a face
 
@@ -119,9 +119,7 @@ def value(penalty: CommonPair, theta: FloatArray, pair: PairClasses) -> float:
 
 
 @njit_no_refcount
-def update(
-    penalty: CommonPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
-) -> None:
+def update(penalty: CommonPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, a > 0.
 
     Given c the minimiser is ``x_k = c``, or ``(b_k -+ gamma) / a_k`` where ``b_k - a_k c`` exceeds gamma in size; c is
@@ -144,7 +142,7 @@ def update(
 
 
 @njit_no_refcount
-def is_dual_feasible(penalty: CommonPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
+def is_dual_feasible(penalty: CommonPair, u: FloatArray, pair: PairClasses) -> bool:
     """Whether u (n,) is in the dual ball: ``|u_k| <= gamma`` and ``|sum_k u_k| <= rho``."""
     gamma, rho = coefficients(penalty, pair)
     total = 0.0
@@ -156,16 +154,8 @@ def is_dual_feasible(penalty: CommonPair, u: FloatArray, pair: PairClasses, work
 
 
 @njit_no_refcount
-def subgradient(
-    penalty: CommonPair,
-    theta: FloatArray,
-    target: FloatArray,
-    a: FloatArray,
-    pair: PairClasses,
-    out: FloatArray,
-    work: PenaltyWorkspace,
-) -> None:
-    """Write the subgradient (n,) of the penalty at `theta` nearest to `target` (Euclidean metric); `a` is unused.
+def subgradient(penalty: CommonPair, theta: FloatArray, target: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+    """Write the subgradient (n,) of the penalty at `theta` nearest to `target`.
 
     It is ``gamma sign(t_k - c)`` where t_k is not c, of size at most gamma elsewhere, and adds up to ``rho sign(c)``,
     to at most rho in size where c = 0.
@@ -173,7 +163,7 @@ def subgradient(
     n = pair.n
     gamma, rho = coefficients(penalty, pair)
     c = shared_value(theta, n, gamma, rho)
-    free, unit = work.real[0], work.real[1]
+    free, unit = pair.work.real[0], pair.work.real[1]
     m = 0
     fixed = 0.0
     total = 0.0
@@ -200,7 +190,7 @@ def subgradient(
 
 
 @njit_no_refcount
-def gauge(penalty: CommonPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
+def gauge(penalty: CommonPair, u: FloatArray, pair: PairClasses) -> float:
     """Gauge of the dual ball: smallest g >= 0 with ``|u_k| <= g gamma`` and ``|sum_k u_k| <= g rho``."""
     gamma, rho = coefficients(penalty, pair)
     total = 0.0

@@ -18,6 +18,14 @@ def _find(parent: IntArray, node: int) -> int:
 
 
 @njit_internal
+def join(parent: IntArray, one: int, other: int) -> bool:
+    """Unite the components of two nodes; whether they were different."""
+    a, b = _find(parent, one), _find(parent, other)
+    parent[b] = a
+    return a != b
+
+
+@njit_internal
 def _label(parent: IntArray, labels: IntArray) -> None:
     """Write labels 0, 1, ... of the components in the order of their smallest member."""
     n = parent.shape[0]
@@ -36,10 +44,7 @@ def components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
     """Label (n_nodes,) the connected components of the graph with edges ``rows[e] - columns[e]``."""
     parent = np.arange(n_nodes)
     for edge in range(rows.shape[0]):
-        a = _find(parent, rows[edge])
-        b = _find(parent, columns[edge])
-        if a != b:
-            parent[b] = a
+        join(parent, rows[edge], columns[edge])
     labels = np.empty(n_nodes, np.int64)
     _label(parent, labels)
     return labels
@@ -54,10 +59,7 @@ def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_cla
         parent = np.arange(n_variables)
         for edge in range(rows.shape[0]):
             if in_class[edge, k]:
-                a = _find(parent, rows[edge])
-                b = _find(parent, columns[edge])
-                if a != b:
-                    parent[b] = a
+                join(parent, rows[edge], columns[edge])
         _label(parent, labels[k])
     return labels
 
@@ -171,10 +173,7 @@ def couple_blocks(
                 if other >= 0:
                     common[other] += 1
                     if common[other] == 2:
-                        a = _find(parent, block)
-                        b = _find(parent, other)
-                        if a != b:
-                            parent[b] = a
+                        join(parent, block, other)
             for slot in range(block_start[block], block_start[block + 1]):
                 other = labels[other_class, members[slot]]
                 if other >= 0:

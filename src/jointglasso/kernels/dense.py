@@ -1,4 +1,8 @@
-"""Small dense blocks: views of flat storage, Cholesky factors and inverses; sums of rows."""
+"""Dense blocks in flat storage: factors, inverses and products of many small ones in one call; row sums.
+
+For blocks of a few variables the overhead of a LAPACK call exceeds its arithmetic, and a Python loop over thousands of
+blocks costs more still.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.jit import njit_internal, njit_no_refcount
+from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.jit import njit, njit_internal, njit_no_refcount
+
+#: Largest block for which a compiled loop over the blocks is faster than one LAPACK call for each.
+SMALL = 32
 
 
 @njit_internal
@@ -75,3 +82,101 @@ def add_four_rows(factors: FloatArray, starts: IntArray, n: int, flat: Any, out:
     row2, row3 = flat[starts[2] : starts[2] + n], flat[starts[3] : starts[3] + n]
     for i in range(n):
         out[i] += f0 * row0[i] + f1 * row1[i] + f2 * row2[i] + f3 * row3[i]
+
+
+@njit
+def factor_and_invert(
+    flat: FloatArray,
+    offset: IntArray,
+    size: IntArray,
+    selected: BoolArray,
+    inverse: FloatArray,
+    logdet: FloatArray,
+    definite: BoolArray,
+) -> None:
+    """Write inverse and log-determinant of the `selected` blocks, and which are positive definite.
+
+    The inverse of a block that is not positive definite is left unchanged.
+    """
+    b = 0
+    for block in range(selected.shape[0]):
+        if not selected[block]:
+            continue
+        if size[block] != b:  # blocks are sorted by size
+            b = size[block]
+            L, scratch = np.zeros((b, b)), np.zeros((b, b))
+        log_determinant = cholesky(block_of(flat, offset, size, block), L)
+        definite[block] = log_determinant < np.inf
+        if definite[block]:
+            logdet[block] = log_determinant
+            invert(L, block_of(inverse, offset, size, block), scratch)
+
+
+@njit
+def trace_and_squares(
+    R: FloatArray, Theta: FloatArray, offset: IntArray, size: IntArray, trace: FloatArray, squares: FloatArray
+) -> None:
+    """Write ``tr(R Theta)`` and ``tr(R Theta R Theta)`` of each block; zeros of R are skipped."""
+    buffer = np.empty(size[-1] * size[-1] if size.shape[0] else 0)  # blocks are sorted by size
+    for block in range(size.shape[0]):
+        b = size[block]
+        R_block, Theta_block = block_of(R, offset, size, block), block_of(Theta, offset, size, block)
+        product = buffer[: b * b].reshape((b, b))
+        product[:] = 0.0
+        for i in range(b):
+            row = product[i]
+            for j in range(b):
+                if R_block[i, j] != 0.0:
+                    other = Theta_block[j]
+                    for t in range(b):
+                        row[t] += R_block[i, j] * other[t]
+        trace[block] = 0.0
+        squares[block] = 0.0
+        for i in range(b):
+            trace[block] += product[i, i]
+            squares[block] += product[i, i] * product[i, i]
+            for j in range(i):
+                squares[block] += 2.0 * product[i, j] * product[j, i]
+
+
+@njit
+def scaled_row_sums(
+    flat: FloatArray, offset: IntArray, size: IntArray, member_start: IntArray, scale: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Maximum and sum, for each block A, of the row sums ``scale_i sum_j |A_ij| scale_j``."""
+    largest, sums = np.zeros(size.shape[0]), np.zeros(size.shape[0])
+    for block in range(size.shape[0]):
+        matrix = block_of(flat, offset, size, block)
+        first = member_start[block]
+        block_scale = scale[first : first + size[block]]
+        for i in range(size[block]):
+            row = matrix[i]
+            total = 0.0
+            for j in range(size[block]):
+                total += abs(row[j]) * block_scale[j]
+            total *= block_scale[i]
+            largest[block] = max(largest[block], total)
+            sums[block] += total
+        if np.isnan(sums[block]):  # max() ignores NaN
+            largest[block] = np.nan
+    return largest, sums
+
+
+@njit
+def product_row_sums(
+    a_flat: FloatArray, b_flat: FloatArray, offset: IntArray, size: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """``sum_ij A_ij B_ij`` of each block, summed row by row, and the same sum of absolute values."""
+    sums, absolute = np.zeros(size.shape[0]), np.zeros(size.shape[0])
+    for block in range(size.shape[0]):
+        A, B = block_of(a_flat, offset, size, block), block_of(b_flat, offset, size, block)
+        for i in range(size[block]):
+            a, b = A[i], B[i]
+            total, largest = 0.0, 0.0
+            for j in range(size[block]):
+                product = a[j] * b[j]
+                total += product
+                largest += abs(product)
+            sums[block] += total
+            absolute[block] += largest
+    return sums, absolute

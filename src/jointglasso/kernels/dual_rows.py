@@ -80,7 +80,7 @@ def count_certified_zeros(
                     n_present += 1
             counted = gap_radius.everywhere or n_present == n_classes
             if n_below == n_present or pair_is_dual_feasible(
-                penalty, u, PairClasses(cls, n_present, 1.0, workspace.l1), workspace.work
+                penalty, u, PairClasses(cls, n_present, 1.0, workspace.l1, workspace.work)
             ):
                 count += n_present if counted else 0
             else:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.group_pair import times
-from jointglasso.kernels.jit import njit, njit_internal, njit_no_refcount
+from jointglasso.kernels.jit import njit, njit_no_refcount
 from jointglasso.kernels.pair import (
     Penalty,
     pair_clusters,
@@ -40,29 +40,15 @@ def _l1_weight(penalty: Penalty, entries: Entries, pair: int, entry: int) -> flo
 def _load_classes(penalty: Penalty, entries: Entries, pair: int, cls: IntArray, l1: FloatArray) -> float:
     """Write the classes of the entries of a pair and their weights; the weight of its coupling term."""
     first = entries.start[pair]
-    n = entries.start[pair + 1] - first
-    for k in range(n):
+    for k in range(entries.start[pair + 1] - first):
         if entries.cls.shape[0] > 0:
             cls[k] = entries.cls[first + k]
         l1[k] = _l1_weight(penalty, entries, pair, first + k)
     return 1.0 if entries.factor.shape[0] == 0 else entries.factor[pair]
 
 
-@njit_internal
-def _load(
-    penalty: Penalty, values: FloatArray, entries: Entries, pair: int, t: FloatArray, cls: IntArray, l1: FloatArray
-) -> tuple[int, PairClasses]:
-    """Copy the values of a pair to `t`; the position of the first one and the classes."""
-    first = entries.start[pair]
-    n = entries.start[pair + 1] - first
-    for k in range(n):
-        t[k] = values[first + k]
-    v = _load_classes(penalty, entries, pair, cls, l1)
-    return first, PairClasses(cls, n, v, l1)
-
-
 @njit
-def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
+def value(penalty: Penalty, theta: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray) -> None:
     """Write the penalty (P,) of each pair."""
     K = entries.n_classes
     t, cls, l1 = np.empty(K), np.empty(K, np.int64), np.empty(K)
@@ -76,8 +62,9 @@ def value(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray
         if zero:  # most pairs
             out[pair] = 0.0
         else:
-            v = _load_classes(penalty, entries, pair, cls, l1)
-            out[pair] = pair_value(penalty, t, PairClasses(cls, n, v, l1))
+            out[pair] = pair_value(
+                penalty, t, PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
+            )
 
 
 @njit
@@ -91,8 +78,7 @@ def nearest_subgradient(
 ) -> None:
     """Write the subgradient (E,) of the penalty at `theta` (E,) nearest to `target` (E,), pair by pair."""
     K = entries.n_classes
-    ones, t, g, u = np.ones(K), np.empty(K), np.empty(K), np.empty(K)
-    cls, l1 = np.empty(K, np.int64), np.empty(K)
+    t, g, u, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
@@ -105,8 +91,9 @@ def nearest_subgradient(
             for k in range(n):
                 out[first + k] = g[k]
         else:
-            v = _load_classes(penalty, entries, pair, cls, l1)
-            pair_subgradient(penalty, t, g, ones, PairClasses(cls, n, v, l1), u, work)
+            pair_subgradient(
+                penalty, t, g, PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work), u
+            )
             for k in range(n):
                 out[first + k] = u[k]
 
@@ -120,10 +107,7 @@ def update(
     work: PenaltyWorkspace,
     out: FloatArray,
 ) -> None:
-    """Write the minimiser (E,) of ``sum curvature x^2 / 2 - linear x`` plus the penalty of each pair.
-
-    An empty `curvature` stands for ones: the proximal operator.
-    """
+    """Write the minimiser (E,) of ``sum curvature x^2 / 2 - linear x`` plus the penalty of each pair."""
     K = entries.n_classes
     a, b, x, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
@@ -131,13 +115,12 @@ def update(
         n = entries.start[pair + 1] - first
         inside_ball = True  # below the threshold of each class, as most pairs: the minimiser is zero
         for k in range(n):
-            a[k] = curvature[first + k] if curvature.shape[0] > 0 else 1.0
+            a[k] = curvature[first + k]
             b[k] = linear[first + k]
             x[k] = 0.0
             inside_ball = inside_ball and abs(b[k]) <= _l1_weight(penalty, entries, pair, first + k)
         if not inside_ball:
-            v = _load_classes(penalty, entries, pair, cls, l1)
-            pair_update(penalty, a, b, PairClasses(cls, n, v, l1), x, work)
+            pair_update(penalty, a, b, PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work), x)
         for k in range(n):
             out[first + k] = x[k]
 
@@ -149,8 +132,11 @@ def is_dual_feasible(
     """Write (P,) whether the entries of each pair are in its dual ball."""
     u, cls, l1 = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64), np.empty(entries.n_classes)
     for pair in range(entries.start.shape[0] - 1):
-        _, classes = _load(penalty, values, entries, pair, u, cls, l1)
-        out[pair] = pair_is_dual_feasible(penalty, u, classes, work)
+        n = entries.start[pair + 1] - entries.start[pair]
+        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
+        for k in range(n):
+            u[k] = values[entries.start[pair] + k]
+        out[pair] = pair_is_dual_feasible(penalty, u, classes)
 
 
 @njit
@@ -158,49 +144,71 @@ def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: PenaltyW
     """Write the gauge (P,) of the dual ball of each pair: the smallest g with its values in g times the ball."""
     u, cls, l1 = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64), np.empty(entries.n_classes)
     for pair in range(entries.start.shape[0] - 1):
-        _, classes = _load(penalty, values, entries, pair, u, cls, l1)
-        out[pair] = pair_gauge(penalty, u, classes, work)
+        n = entries.start[pair + 1] - entries.start[pair]
+        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
+        for k in range(n):
+            u[k] = values[entries.start[pair] + k]
+        out[pair] = pair_gauge(penalty, u, classes)
 
 
 @njit
-def face(penalty: Penalty, theta: FloatArray, entries: Entries, variable: IntArray, gradient: FloatArray) -> None:
+def face(
+    penalty: Penalty,
+    theta: FloatArray,
+    entries: Entries,
+    work: PenaltyWorkspace,
+    variable: IntArray,
+    gradient: FloatArray,
+) -> None:
     """Write the cluster (E,) of each entry, numbered through all pairs, -1 at zeros, and the gradient on the face."""
     K = entries.n_classes
     t, g, cls, number, l1 = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64), np.empty(K)
     count = 0
     for pair in range(entries.start.shape[0] - 1):
-        first, classes = _load(penalty, theta, entries, pair, t, cls, l1)
+        first, n = entries.start[pair], entries.start[pair + 1] - entries.start[pair]
+        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
+        for k in range(n):
+            t[k] = theta[first + k]
         pair_gradient(penalty, t, classes, g)
         n_clusters = pair_clusters(penalty, t, classes, number)
-        for k in range(classes.n):
+        for k in range(n):
             variable[first + k] = number[k] + count if number[k] >= 0 else -1
             gradient[first + k] = g[k]
         count += n_clusters
 
 
 @njit
-def hvp(penalty: Penalty, theta: FloatArray, step: FloatArray, entries: Entries, out: FloatArray) -> None:
+def hvp(
+    penalty: Penalty, theta: FloatArray, step: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray
+) -> None:
     """Write the Hessian-vector product (E,) of the penalty on the face of `theta` with `step`, zero at zeros."""
     K = entries.n_classes
     t, s, product, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
-        first, classes = _load(penalty, theta, entries, pair, t, cls, l1)
-        for k in range(classes.n):
+        first, n = entries.start[pair], entries.start[pair + 1] - entries.start[pair]
+        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
+        for k in range(n):
+            t[k] = theta[first + k]
             s[k] = step[first + k] if t[k] != 0.0 else 0.0
             product[k] = 0.0
         pair_hvp(penalty, t, classes, s, product)
-        for k in range(classes.n):
+        for k in range(n):
             out[first + k] = product[k] if t[k] != 0.0 else 0.0
 
 
 @njit
-def hessian_diagonal(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
+def hessian_diagonal(
+    penalty: Penalty, theta: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray
+) -> None:
     """Write the diagonal (E,) of the Hessian of the penalty on the face of `theta`; zero where `theta` is."""
     K = entries.n_classes
     t, unit, product, cls, l1 = np.empty(K), np.zeros(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
-        first, classes = _load(penalty, theta, entries, pair, t, cls, l1)
-        for k in range(classes.n):
+        first, n = entries.start[pair], entries.start[pair + 1] - entries.start[pair]
+        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
+        for k in range(n):
+            t[k] = theta[first + k]
+        for k in range(n):
             out[first + k] = 0.0
             if t[k] != 0.0:
                 product[:] = 0.0
@@ -211,14 +219,16 @@ def hessian_diagonal(penalty: Penalty, theta: FloatArray, entries: Entries, out:
 
 
 @njit
-def retract(penalty: Penalty, theta: FloatArray, entries: Entries, out: FloatArray) -> None:
+def retract(penalty: Penalty, theta: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray) -> None:
     """Move `out` (E,) to the closure of the face of `theta` (E,), pair by pair."""
     K = entries.n_classes
     t, new, cls, l1 = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
-        first, classes = _load(penalty, theta, entries, pair, t, cls, l1)
-        for k in range(classes.n):
+        first, n = entries.start[pair], entries.start[pair + 1] - entries.start[pair]
+        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
+        for k in range(n):
+            t[k] = theta[first + k]
             new[k] = out[first + k]
         pair_retract(penalty, t, classes, new)
-        for k in range(classes.n):
+        for k in range(n):
             out[first + k] = new[k]

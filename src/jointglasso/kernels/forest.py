@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.components import _find
+from jointglasso.kernels.components import join
 from jointglasso.kernels.jit import njit, njit_internal
 from jointglasso.kernels.pair_types import GroupPair
 
@@ -20,13 +20,8 @@ def spanning_forest(
     closes_cycle = np.zeros(edge.shape[0], np.bool_)
     for entry in order:
         if edge[entry]:
-            a = _find(parent, row[entry])
-            b = _find(parent, column[entry])
-            if a != b:
-                parent[b] = a
-                taken[entry] = True
-            else:
-                closes_cycle[entry] = True
+            taken[entry] = join(parent, row[entry], column[entry])
+            closes_cycle[entry] = not taken[entry]
     return taken, closes_cycle
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.fused_face import face_is_optimal, zero_is_optimal
+from jointglasso.kernels.fused_face import face_is_optimal
 from jointglasso.kernels.group_pair import soft
 from jointglasso.kernels.jit import njit_no_refcount
 from jointglasso.kernels.laplacian_pair import threshold
@@ -23,6 +23,7 @@ from jointglasso.kernels.submodular import (
     GRAPH,
     L1,
     LABEL,
+    LEVEL,
     LINEAR,
     SHIFTED,
     X,
@@ -114,9 +115,7 @@ def _minimise_over_labelled(shape: int, n: int, a: FloatArray, slack: float, wor
 
 
 @njit_no_refcount
-def update(
-    penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
-) -> None:
+def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + phi(x)``, a > 0.
 
     `out` holds a warm start, whose face is tried first.
@@ -131,22 +130,22 @@ def update(
         for i in range(n):
             out[i] = 0.0
     elif n <= 2:
-        load_weights(penalty, pair, work)
+        load_weights(penalty, pair)
         if n == 1:
-            out[0] = soft(b[0], work.real[L1, 0]) / a[0]
+            out[0] = soft(b[0], pair.work.real[L1, 0]) / a[0]
         else:
-            _update_two_classes(v * penalty.class_graph[cls[0], cls[1]], a, b, out, work)
+            _update_two_classes(v * penalty.class_graph[cls[0], cls[1]], a, b, out, pair.work)
         for i in range(n):
             if abs(out[i]) * a[i] <= SLACK * scale:
                 out[i] = 0.0
-    elif not face_is_optimal(penalty, a, b, pair, SLACK * scale, out, work):
-        load_graph(penalty, pair, work)
+    elif not face_is_optimal(penalty, a, b, pair, SLACK * scale, out):
+        load_graph(penalty, pair)
         for i in range(n):
-            work.integer[LABEL, i] = 1
-            work.real[LINEAR, i] = b[i]
-        _minimise_over_labelled(penalty.shape, n, a, SLACK * scale, work)
+            pair.work.integer[LABEL, i] = 1
+            pair.work.real[LINEAR, i] = b[i]
+        _minimise_over_labelled(penalty.shape, n, a, SLACK * scale, pair.work)
         for i in range(n):
-            out[i] = work.real[X, i]
+            out[i] = pair.work.real[X, i]
 
 
 @njit_no_refcount
@@ -186,7 +185,7 @@ def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
 
 
 @njit_no_refcount
-def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
+def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses) -> bool:
     """Whether `u` (n,) is in the dual ball, the subdifferential of phi at zero.
 
     That is ``|u(Q)| <= l1(Q) + cut(Q)`` for all sets Q of classes.
@@ -198,29 +197,28 @@ def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses, work:
         scale += abs(u[i])
     if below_threshold:
         return True
-    load_weights(penalty, pair, work)
-    return zero_is_optimal(penalty, u, pair, SLACK * scale, work)
+    load_graph(penalty, pair)
+    return not outside(penalty.shape, pair.n, u, 1.0, SLACK * scale, pair.work)
 
 
 @njit_no_refcount
-def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
+def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses) -> float:
     """Gauge of the dual ball: the largest ``|u(Q)| / (l1(Q) + cut(Q))``, by Dinkelbach's method over violated sets."""
     n, shape = pair.n, penalty.shape
-    load_weights(penalty, pair, work)
-    load_graph(penalty, pair, work)
+    load_graph(penalty, pair)
     scale = 0.0
     for i in range(n):
-        work.integer[LABEL, i] = 1
+        pair.work.integer[LABEL, i] = 1
         scale += abs(u[i])
     if scale == 0.0:
         return 0.0
     ratio = 0.0
     for i in range(n + 1):  # single classes, and all of them
         for j in range(n):
-            work.integer[CHOSEN, j] = 1 if j == i or i == n else 0
-        ratio = max(ratio, _set_ratio(shape, n, u, work))
-    while ratio < np.inf and outside(shape, n, u, 1.0 / ratio, SLACK * scale / ratio, work):
-        higher = _set_ratio(shape, n, u, work)
+            pair.work.integer[CHOSEN, j] = 1 if j == i or i == n else 0
+        ratio = max(ratio, _set_ratio(shape, n, u, pair.work))
+    while ratio < np.inf and outside(shape, n, u, 1.0 / ratio, SLACK * scale / ratio, pair.work):
+        higher = _set_ratio(shape, n, u, pair.work)
         if higher <= ratio:
             break
         ratio = higher
@@ -245,16 +243,8 @@ def _set_ratio(shape: int, n: int, u: FloatArray, work: PenaltyWorkspace) -> flo
 
 
 @njit_no_refcount
-def subgradient(
-    penalty: FusedPair,
-    theta: FloatArray,
-    target: FloatArray,
-    a: FloatArray,
-    pair: PairClasses,
-    out: FloatArray,
-    work: PenaltyWorkspace,
-) -> None:
-    """Write the subgradient of phi at `theta` nearest to `target` in the metric 1/a.
+def subgradient(penalty: FusedPair, theta: FloatArray, target: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+    """Write the subgradient of phi at `theta` nearest to `target`.
 
     Between different values the subgradient is fixed. The residual is projected cluster by cluster: by Moreau's
     decomposition, target minus projection is a minimiser with the penalty restricted to the cluster.
@@ -264,14 +254,14 @@ def subgradient(
     for i in range(n):
         nonzero = nonzero or theta[i] != 0.0
         out[i] = target[i]
-    if not nonzero and is_dual_feasible(penalty, target, pair, work):
+    if not nonzero and is_dual_feasible(penalty, target, pair):
         return
     gradient(penalty, theta, pair, out)
-    load_weights(penalty, pair, work)
-    load_graph(penalty, pair, work)
-    real, integer = work.real, work.integer
+    load_graph(penalty, pair)
+    real, integer, ones = pair.work.real, pair.work.integer, pair.work.real[LEVEL]
     scale = 0.0
     for i in range(n):
+        ones[i] = 1.0
         scale += abs(target[i]) + abs(out[i])
         real[LINEAR, i] = target[i] - out[i]
     for i in range(n):
@@ -284,14 +274,14 @@ def subgradient(
         if is_repeated or (size == 1 and theta[i] != 0.0):
             continue
         if theta[i] == 0.0:
-            _minimise_over_labelled(penalty.shape, n, a, SLACK * scale, work)
+            _minimise_over_labelled(penalty.shape, n, ones, SLACK * scale, pair.work)
         else:
             for j in range(n):
                 real[SHIFTED, j] = real[LINEAR, j]
-            _split_level_sets(penalty.shape, n, a, 1.0, SLACK * scale, work)
+            _split_level_sets(penalty.shape, n, ones, 1.0, SLACK * scale, pair.work)
         for j in range(n):
             if theta[j] == theta[i]:
-                out[j] += real[LINEAR, j] - a[j] * real[X, j]
+                out[j] += real[LINEAR, j] - real[X, j]
 
 
 @njit_no_refcount

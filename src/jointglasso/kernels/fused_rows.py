@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.fused_face import zero_is_optimal
 from jointglasso.kernels.fused_pair import SLACK
 from jointglasso.kernels.group_pair import times
 from jointglasso.kernels.jit import njit, njit_no_refcount
@@ -32,9 +31,7 @@ from jointglasso.kernels.submodular import (
     SHIFTED,
     X,
     load_graph,
-    load_weights,
     max_cut_set,
-    outside,
 )
 
 _MARGIN = 1e-12
@@ -71,21 +68,17 @@ def signs(
     |t| of each class, (m, K), or (1, K) where those of all pairs are equal.
     """
     m, K = rows.shape
-    out, classes, l1 = np.zeros((m, K), dtype=np.int64), np.arange(K), work.real
+    out, classes = np.zeros((m, K), dtype=np.int64), np.arange(K)
     for q in range(m):
         row, limit = rows[q], limits[q if limits.shape[0] > 1 else 0]
-        pair = PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0, limit)
-        load_weights(penalty, pair, work)
         scale = _l1_norm(row)
-        min_l1 = np.inf
         below = True
         for k in range(K):
-            l1[L1, k] -= _MARGIN * scale
-            min_l1 = min(min_l1, l1[L1, k])
-            below = below and abs(row[k]) <= l1[L1, k]
-        if below or (min_l1 >= 0.0 and zero_is_optimal(penalty, row, pair, SLACK * scale, work)):
+            below = below and abs(row[k]) <= limit[k] - _MARGIN * scale
+        if below:
             continue
-        load_graph(penalty, pair, work)
+        pair = PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0, limit, work)
+        load_graph(penalty, pair)
         for side in range(2):
             sign = 1 - 2 * side
             for k in range(K):
@@ -117,9 +110,8 @@ def closure(
     out, classes = joined.copy(), np.arange(K)
     for q in range(m):
         limit, scale = limits[q if limits.shape[0] > 1 else 0], _l1_norm(rows[q])
-        pair = PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0, limit)
-        load_weights(penalty, pair, work)
-        load_graph(penalty, pair, work)
+        pair = PairClasses(classes, K, factor[q] if factor.shape[0] else 1.0, limit, work)
+        load_graph(penalty, pair)
         grown = True
         while grown:
             grown = False
@@ -172,19 +164,17 @@ def certified_zeros_and_equal(
         equal[q] = True
         if all_below:
             continue
-        pair = PairClasses(entries.cls[first:last], last - first, v, l1)
-        ball = DualBall(u[first:last], radius[first:last], 0.0)
-        if _no_tight_set(penalty, ball, pair, work):
+        pair = PairClasses(entries.cls[first:last], last - first, v, l1, work)
+        load_graph(penalty, pair)
+        margin = _l1_norm(u[first:last])
+        for i in range(pair.n):
+            if work.real[L1, i] < np.inf:  # else forbidden in this class
+                margin += work.real[L1, i]
+        ball = DualBall(u[first:last], radius[first:last], _MARGIN * margin)
+        if _no_tight_set(penalty.shape, ball, work):
             continue
         zero[first:last] = False
         equal[q] = False
-        load_weights(penalty, pair, work)
-        load_graph(penalty, pair, work)
-        margin = _l1_norm(ball.u)
-        for i in range(pair.n):
-            if work.real[L1, i] < np.inf:
-                margin += work.real[L1, i]
-        ball = DualBall(ball.u, ball.radius, _MARGIN * margin)
         if penalty.shape == FOREST:
             _largest_in_forest(ball, work)
         for i in range(pair.n):
@@ -208,28 +198,15 @@ def certified_zeros_and_equal(
 
 
 @njit_no_refcount
-def _no_tight_set(penalty: FusedPair, ball: DualBall, pair: PairClasses, work: PenaltyWorkspace) -> bool:
+def _no_tight_set(shape: int, ball: DualBall, work: PenaltyWorkspace) -> bool:
     """Whether no set Q may be tight for any dual point in the ball."""
-    n, u = pair.n, ball.u
-    load_weights(penalty, pair, work)
-    margin = _l1_norm(u)
-    for k in range(n):
-        if work.real[L1, k] < np.inf:  # else forbidden in class k
-            margin += work.real[L1, k]
-    margin *= _MARGIN
-    all_below = True
-    min_l1 = np.inf
-    for k in range(n):
-        limit = work.real[L1, k] - (ball.radius[k] + margin)
-        work.real[L1, k] = limit
-        min_l1 = min(min_l1, limit)
-        all_below = all_below and abs(u[k]) <= limit
-    if all_below:
-        return True
-    if min_l1 >= 0.0:
-        return zero_is_optimal(penalty, u, pair, 0.0, work)
-    load_graph(penalty, pair, work)
-    return not outside(penalty.shape, n, u, 1.0, 0.0, work)
+    for side in range(2):
+        for k in range(ball.u.shape[0]):
+            work.integer[LABEL, k] = 1
+            work.real[GAIN, k] = (1.0 - 2.0 * side) * ball.u[k] + ball.radius[k] - work.real[L1, k] + ball.margin
+        if max_cut_set(shape, ball.u.shape[0], ALL, 0.0, work) > 0.0:
+            return False
+    return True
 
 
 @njit_no_refcount

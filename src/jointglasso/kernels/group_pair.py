@@ -9,7 +9,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.jit import njit_no_refcount
-from jointglasso.kernels.pair_types import GroupPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import GroupPair, PairClasses
 
 #: Positive homogeneity: ``phi(c t) = c phi(t)`` for c > 0.
 HOMOGENEOUS = True
@@ -55,9 +55,7 @@ def value(penalty: GroupPair, theta: FloatArray, pair: PairClasses) -> float:
 
 
 @njit_no_refcount(forceinline=True)
-def update(
-    penalty: GroupPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
-) -> None:
+def update(penalty: GroupPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, a > 0.
 
     With s = soft(b, l1) the solution is x_k = s_k r / (a_k r + lambda2), where r = |x|_2 is the root of
@@ -99,7 +97,7 @@ def update(
 
 
 @njit_no_refcount(forceinline=True)
-def is_dual_feasible(penalty: GroupPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
+def is_dual_feasible(penalty: GroupPair, u: FloatArray, pair: PairClasses) -> bool:
     """Whether u (n,) is in the dual ball, the subdifferential at zero.
 
     That is ``sum_k (|u_k| - l1_k)_+^2 <= (v lambda2)^2``.
@@ -113,16 +111,8 @@ def is_dual_feasible(penalty: GroupPair, u: FloatArray, pair: PairClasses, work:
 
 
 @njit_no_refcount(forceinline=True)
-def subgradient(
-    penalty: GroupPair,
-    theta: FloatArray,
-    target: FloatArray,
-    a: FloatArray,
-    pair: PairClasses,
-    out: FloatArray,
-    work: PenaltyWorkspace,
-) -> None:
-    """Write the subgradient (n,) of the penalty at `theta` nearest to `target` (Euclidean metric); `a` is unused."""
+def subgradient(penalty: GroupPair, theta: FloatArray, target: FloatArray, pair: PairClasses, out: FloatArray) -> None:
+    """Write the subgradient (n,) of the penalty at `theta` nearest to `target`."""
     n, l1 = pair.n, pair.l1
     lambda2 = pair.v * penalty.lambda2
     squares = 0.0
@@ -146,14 +136,14 @@ def subgradient(
 
 
 @njit_no_refcount(forceinline=True)
-def gauge(penalty: GroupPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
+def gauge(penalty: GroupPair, u: FloatArray, pair: PairClasses) -> float:
     """Gauge of the dual ball: smallest g >= 0 with ``sum_k (|u_k| - g l1_k)_+^2 <= (g v lambda2)^2``.
 
     With the classes of the m largest ratios |u_k| / l1_k above g the boundary is the quadratic
     (sum l1_k^2 - (v lambda2)^2) g^2 - 2 A g + Q = 0, A the sum of ``l1_k |u_k|`` and Q that of squares; the smaller
     root is the one at which every ``|u_k| - g l1_k`` is positive.
     """
-    n, l1, size = sort_by_ratio(u, pair, work), work.real[1], work.real[0]
+    n, l1, size = sort_by_ratio(u, pair), pair.work.real[1], pair.work.real[0]
     lambda2 = pair.v * penalty.lambda2
     total = 0.0
     squares = 0.0
@@ -174,12 +164,12 @@ def gauge(penalty: GroupPair, u: FloatArray, pair: PairClasses, work: PenaltyWor
 
 
 @njit_no_refcount(forceinline=True)
-def sort_by_ratio(u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> int:
+def sort_by_ratio(u: FloatArray, pair: PairClasses) -> int:
     """Write |u_k| and l1_k into rows 0 and 1 of the workspace by decreasing ratio; returns their number.
 
     Entries that are zero or forbidden are left out: they do not bound the gauge.
     """
-    real = work.real
+    real = pair.work.real
     n = 0
     for k in range(pair.n):  # insertion sort
         size, l1 = abs(u[k]), pair.l1[k]

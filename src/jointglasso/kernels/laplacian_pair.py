@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray
-from jointglasso.kernels.group_pair import clusters, soft
+from jointglasso.kernels.group_pair import clusters, retract, soft
 from jointglasso.kernels.jit import njit_no_refcount
-from jointglasso.kernels.pair_types import LaplacianPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import LaplacianPair, PairClasses
 
-__all__ = ["clusters"]  # no clusters of equal values, as with the group penalty
+__all__ = ["clusters", "retract"]  # no clusters of equal values, as with the group penalty
 
 #: Coordinate descent sweeps over the classes of a pair before its support is solved directly; most rounds of both.
 _SWEEPS, _MAX_ROUNDS = 4, 500
@@ -61,9 +61,7 @@ def value(penalty: LaplacianPair, theta: FloatArray, pair: PairClasses) -> float
 
 
 @njit_no_refcount
-def update(
-    penalty: LaplacianPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
-) -> None:
+def update(penalty: LaplacianPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k + phi(x)``, a > 0; `out` holds a warm start.
 
     Coordinate descent identifies the support, on which the equations are linear. It continues where the solution of
@@ -71,7 +69,7 @@ def update(
     """
     cls, n, v = pair.cls, pair.n, pair.v
     for i in range(n):
-        work.real[DEGREE, i] = a[i] + 2.0 * v * _degree(penalty, cls[i])
+        pair.work.real[DEGREE, i] = a[i] + 2.0 * v * _degree(penalty, cls[i])
     for _ in range(_MAX_ROUNDS):
         moved = False
         for _ in range(_SWEEPS):
@@ -79,11 +77,11 @@ def update(
             for i in range(n):
                 linear = b[i] + _neighbour_term(penalty, out, pair, i)
                 before = out[i]
-                out[i] = soft(linear, pair.l1[i]) / work.real[DEGREE, i]
+                out[i] = soft(linear, pair.l1[i]) / pair.work.real[DEGREE, i]
                 moved = moved or out[i] != before
             if not moved or n == 1:
                 return
-        if _solve_on_support(penalty, a, b, pair, out, work):
+        if _solve_on_support(penalty, a, b, pair, out):
             return
 
 
@@ -98,11 +96,9 @@ def _neighbour_term(penalty: LaplacianPair, x: FloatArray, pair: PairClasses, i:
 
 
 @njit_no_refcount
-def _solve_on_support(
-    penalty: LaplacianPair, a: FloatArray, b: FloatArray, pair: PairClasses, x: FloatArray, work: PenaltyWorkspace
-) -> bool:
+def _solve_on_support(penalty: LaplacianPair, a: FloatArray, b: FloatArray, pair: PairClasses, x: FloatArray) -> bool:
     """Solve the linear equations on the support and signs of `x`; accept the solution if the KKT conditions hold."""
-    cls, n, v, real, integer = pair.cls, pair.n, pair.v, work.real, work.integer
+    cls, n, v, real, integer = pair.cls, pair.n, pair.v, pair.work.real, pair.work.integer
     for k in range(penalty.l1.shape[0]):
         integer[FREE, k] = 0
     size = 0
@@ -170,7 +166,7 @@ def threshold(penalty: LaplacianPair, k: int) -> float:
 
 
 @njit_no_refcount
-def is_dual_feasible(penalty: LaplacianPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
+def is_dual_feasible(penalty: LaplacianPair, u: FloatArray, pair: PairClasses) -> bool:
     """Whether `u` (n,) is in the subdifferential of phi at zero: ``|u_k| <= l1_k``."""
     below_threshold = True
     for i in range(pair.n):
@@ -179,7 +175,7 @@ def is_dual_feasible(penalty: LaplacianPair, u: FloatArray, pair: PairClasses, w
 
 
 @njit_no_refcount
-def gauge(penalty: LaplacianPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
+def gauge(penalty: LaplacianPair, u: FloatArray, pair: PairClasses) -> float:
     """Gauge of the dual ball: the largest ``|u_k| / l1_k``."""
     ratio = 0.0
     for i in range(pair.n):
@@ -190,13 +186,7 @@ def gauge(penalty: LaplacianPair, u: FloatArray, pair: PairClasses, work: Penalt
 
 @njit_no_refcount
 def subgradient(
-    penalty: LaplacianPair,
-    theta: FloatArray,
-    target: FloatArray,
-    a: FloatArray,
-    pair: PairClasses,
-    out: FloatArray,
-    work: PenaltyWorkspace,
+    penalty: LaplacianPair, theta: FloatArray, target: FloatArray, pair: PairClasses, out: FloatArray
 ) -> None:
     """Write the subgradient of phi at `theta` nearest to `target`: clipped to [-l1, l1] at zeros."""
     gradient(penalty, theta, pair, out)
@@ -222,11 +212,3 @@ def hvp(penalty: LaplacianPair, theta: FloatArray, pair: PairClasses, step: Floa
     cls, n, v = pair.cls, pair.n, pair.v
     for i in range(n):
         out[i] += v * 2.0 * _degree(penalty, cls[i]) * step[i] - _neighbour_term(penalty, step, pair, i)
-
-
-@njit_no_refcount
-def retract(penalty: LaplacianPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
-    """Set the values of `out` (n,) to zero that have the opposite sign of `theta`."""
-    for k in range(pair.n):
-        if theta[k] * out[k] < 0.0 and pair.l1[k] > 0.0:
-            out[k] = 0.0

@@ -13,7 +13,7 @@ import numpy as np
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.group_pair import soft, sort_by_ratio, threshold
 from jointglasso.kernels.jit import njit_no_refcount
-from jointglasso.kernels.pair_types import MaximumPair, PairClasses, PenaltyWorkspace
+from jointglasso.kernels.pair_types import MaximumPair, PairClasses
 
 __all__ = ["threshold"]
 
@@ -46,9 +46,7 @@ def value(penalty: MaximumPair, theta: FloatArray, pair: PairClasses) -> float:
 
 
 @njit_no_refcount(forceinline=True)
-def update(
-    penalty: MaximumPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
-) -> None:
+def update(penalty: MaximumPair, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty, a > 0.
 
     With s = soft(b, l1) the solution is ``|x_k| = min(|s_k| / a_k, top)``, where top is the root of
@@ -83,7 +81,7 @@ def update(
 
 
 @njit_no_refcount(forceinline=True)
-def is_dual_feasible(penalty: MaximumPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
+def is_dual_feasible(penalty: MaximumPair, u: FloatArray, pair: PairClasses) -> bool:
     """Whether u (n,) is in the dual ball, the subdifferential at zero: ``sum_k (|u_k| - l1_k)_+ <= v lambda2``."""
     total = 0.0
     for k in range(pair.n):
@@ -115,20 +113,14 @@ def simplex_shift(values: FloatArray, m: int, radius: float) -> float:
 
 @njit_no_refcount(forceinline=True)
 def subgradient(
-    penalty: MaximumPair,
-    theta: FloatArray,
-    target: FloatArray,
-    a: FloatArray,
-    pair: PairClasses,
-    out: FloatArray,
-    work: PenaltyWorkspace,
+    penalty: MaximumPair, theta: FloatArray, target: FloatArray, pair: PairClasses, out: FloatArray
 ) -> None:
-    """Write the subgradient (n,) of the penalty at `theta` nearest to `target` (Euclidean metric); `a` is unused.
+    """Write the subgradient (n,) of the penalty at `theta` nearest to `target`.
 
     It is ``|u_k| <= l1_k`` at zeros and ``sign(t_k) (l1_k + share_k)`` elsewhere: the shares of the entries of maximum
     size add up to v lambda2, others have none. At t = 0 excesses over l1_k add up to at most v lambda2.
     """
-    n, l1, values = pair.n, pair.l1, work.real
+    n, l1, values = pair.n, pair.l1, pair.work.real
     lambda2 = pair.v * penalty.lambda2
     top = largest(theta, n)
     m = 0
@@ -153,12 +145,12 @@ def subgradient(
 
 
 @njit_no_refcount(forceinline=True)
-def gauge(penalty: MaximumPair, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
+def gauge(penalty: MaximumPair, u: FloatArray, pair: PairClasses) -> float:
     """Gauge of the dual ball: smallest g >= 0 with ``sum_k (|u_k| - g l1_k)_+ <= g v lambda2``.
 
     With the m largest ratios |u_k| / l1_k above g it is the sum of these |u_k| by that of their l1_k plus v lambda2.
     """
-    n, l1, size = sort_by_ratio(u, pair, work), work.real[1], work.real[0]
+    n, l1, size = sort_by_ratio(u, pair), pair.work.real[1], pair.work.real[0]
     total = 0.0
     limit = pair.v * penalty.lambda2
     root = 0.0

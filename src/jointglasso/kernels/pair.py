@@ -4,7 +4,7 @@ A kernel with a `GroupPair` or a `FusedPair` argument calls ``pair_update(penalt
 `update` of the corresponding module. Each type has separately compiled kernels, so that a solve compiles the functions
 of its penalty only. `group_pair` documents the functions; all modules define the same names with the same arguments.
 
-The Python bodies below only document the signatures: compiled code uses the overloads that follow.
+In Python these names are functions without a body: compiled code uses their overloads.
 """
 
 from __future__ import annotations
@@ -15,18 +15,9 @@ from typing import Any
 
 from numba.extending import overload
 
-from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels import common_pair, fused_pair, group_pair, laplacian_pair, maximum_pair
 from jointglasso.kernels.jit import HELPER
-from jointglasso.kernels.pair_types import (
-    CommonPair,
-    FusedPair,
-    GroupPair,
-    LaplacianPair,
-    MaximumPair,
-    PairClasses,
-    PenaltyWorkspace,
-)
+from jointglasso.kernels.pair_types import CommonPair, FusedPair, GroupPair, LaplacianPair, MaximumPair
 
 #: Module of each penalty type.
 _MODULES: dict[type, ModuleType] = {
@@ -53,6 +44,25 @@ def module_of(penalty: Penalty) -> ModuleType:
     return _MODULES[type(penalty)]
 
 
+def _dispatched(name: str) -> Callable[..., Any]:
+    """Function that in compiled code is the function `name` of the module of its first argument, the penalty."""
+
+    def stub(penalty: Penalty, *arguments: Any) -> Any:
+        raise NotImplementedError(f"{name} of a pair is called by kernels only.")
+
+    @overload(stub, strict=False, jit_options=OPTIONS)
+    def choose(penalty: Any, *arguments: Any) -> Any:
+        return getattr(_MODULES[penalty.instance_class], name).py_func
+
+    return stub
+
+
+pair_threshold, pair_value, pair_update = _dispatched("threshold"), _dispatched("value"), _dispatched("update")
+pair_is_dual_feasible, pair_gauge = _dispatched("is_dual_feasible"), _dispatched("gauge")
+pair_subgradient, pair_gradient = _dispatched("subgradient"), _dispatched("gradient")
+pair_clusters, pair_hvp, pair_retract = _dispatched("clusters"), _dispatched("hvp"), _dispatched("retract")
+
+
 def pair_homogeneous(penalty: Penalty) -> bool:
     """Whether ``phi(c t) = c phi(t)`` for c > 0."""
     raise NotImplementedError
@@ -60,70 +70,6 @@ def pair_homogeneous(penalty: Penalty) -> bool:
 
 def pair_weakly_coupled(penalty: Penalty) -> bool:
     """Whether the penalty couples the classes so weakly that `column_parts.rescale` has a factor for each class."""
-    raise NotImplementedError
-
-
-def pair_threshold(penalty: Penalty, k: int) -> float:
-    """Threshold of class k: a pair with ``|u_k| <= threshold * weight of entry`` in every class is dual feasible."""
-    raise NotImplementedError
-
-
-def pair_value(penalty: Penalty, theta: FloatArray, pair: PairClasses) -> float:
-    """Penalty of the entries `theta` (n,) of a pair."""
-    raise NotImplementedError
-
-
-def pair_update(
-    penalty: Penalty, a: FloatArray, b: FloatArray, pair: PairClasses, out: FloatArray, work: PenaltyWorkspace
-) -> None:
-    """Write the minimiser (n,) of ``sum_k a_k x_k^2 / 2 - b_k x_k`` plus the penalty; `out` holds a warm start."""
-    raise NotImplementedError
-
-
-def pair_is_dual_feasible(penalty: Penalty, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> bool:
-    """Whether u (n,) is in the dual ball: the subdifferential of the penalty at zero."""
-    raise NotImplementedError
-
-
-def pair_subgradient(
-    penalty: Penalty,
-    theta: FloatArray,
-    target: FloatArray,
-    a: FloatArray,
-    pair: PairClasses,
-    out: FloatArray,
-    work: PenaltyWorkspace,
-) -> None:
-    """Write the subgradient (n,) of the penalty at `theta` nearest to `target`, possibly in the metric 1/a."""
-    raise NotImplementedError
-
-
-def pair_gauge(penalty: Penalty, u: FloatArray, pair: PairClasses, work: PenaltyWorkspace) -> float:
-    """Gauge of the dual ball: the smallest g >= 0 with u in g times the subdifferential at zero."""
-    raise NotImplementedError
-
-
-def pair_gradient(penalty: Penalty, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
-    """Write the gradient (n,) of the penalty on the face of `theta`: zeros and equalities fixed. Undefined at zeros."""
-    raise NotImplementedError
-
-
-def pair_clusters(penalty: Penalty, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
-    """Write the cluster number (n,) of each entry, -1 at zeros; returns the number of clusters."""
-    raise NotImplementedError
-
-
-def pair_hvp(penalty: Penalty, theta: FloatArray, pair: PairClasses, step: FloatArray, out: FloatArray) -> None:
-    """Add to `out` the Hessian-vector product of the penalty on the face with `step`, zero where `theta` is."""
-    raise NotImplementedError
-
-
-def pair_retract(penalty: Penalty, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
-    """Move `out` (n,) to the closure of the face of `theta`.
-
-    Values that changed their sign become zero, and values whose order changed, where the penalty has a kink at
-    equality, become equal.
-    """
     raise NotImplementedError
 
 
@@ -138,18 +84,3 @@ def _weakly_coupled(penalty: Any) -> Any:
     if penalty.instance_class is GroupPair:
         return lambda penalty: penalty.lambda2 <= _WEAK_COUPLING * penalty.lambda1
     return lambda penalty: False
-
-
-def _dispatch(stub: Callable[..., Any], name: str) -> None:
-    """Overload `stub` in compiled code by the function `name` of the module of the penalty."""
-
-    @overload(stub, strict=False, jit_options=OPTIONS)
-    def choose(penalty: Any, *arguments: Any) -> Any:
-        return getattr(_MODULES[penalty.instance_class], name).py_func
-
-
-for _stub in (
-    pair_threshold, pair_value, pair_update, pair_is_dual_feasible, pair_subgradient, pair_gauge, pair_gradient,
-    pair_clusters, pair_hvp, pair_retract,
-):  # fmt: skip
-    _dispatch(_stub, _stub.__name__.removeprefix("pair_"))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.jit import njit, njit_internal
+from jointglasso.kernels.jit import njit
 
 
 class PairIndex(NamedTuple):
@@ -44,11 +44,7 @@ def index_pairs(
     pair_start, upper, lower, entry_block = index
     size = start[1:] - start[:-1]
     pair_start[0] = 0
-    open_blocks, cursor, row = (
-        np.empty(n_classes, np.int64),
-        np.empty(n_classes, np.int64),
-        np.empty(n_classes, np.int64),
-    )
+    open_blocks, cursor, row = np.empty((3, n_classes), np.int64)
     n_pairs = 0
     n_entries = 0
     for i in range(p):
@@ -83,14 +79,6 @@ def index_pairs(
     return n_pairs
 
 
-@njit_internal
-def _row_of(within: int, size: int) -> int:
-    """Row of a position within a block; 32-bit division is several times faster."""
-    if size < 65536:
-        return np.int64(np.uint32(within) // np.uint32(size))  # type: ignore[return-value]
-    return within // size
-
-
 @njit
 def members_of_entries(
     position: IntArray,
@@ -105,36 +93,10 @@ def members_of_entries(
     for entry in range(position.shape[0]):
         b = block[entry]
         within = position[entry] - offset[b]
-        r = _row_of(within, size[b])
+        # 32-bit division is several times faster.
+        r = np.int64(np.uint32(within) // np.uint32(size[b])) if size[b] < 65536 else within // size[b]
         row[entry] = member_start[b] + r
         column[entry] = member_start[b] + within - r * size[b]
-
-
-@njit
-def products_of_members(
-    position: IntArray,
-    block: IntArray,
-    offset: IntArray,
-    size: IntArray,
-    member_start: IntArray,
-    of_member: FloatArray,
-    of_block: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Write ``of_block * of_member[row] * of_member[column]`` at flat positions (E,), given the block of each."""
-    for entry in range(position.shape[0]):
-        b = block[entry]
-        within = position[entry] - offset[b]
-        r = _row_of(within, size[b])
-        first = member_start[b]
-        out[entry] = of_block[b] * of_member[first + r] * of_member[first + within - r * size[b]]
-
-
-@njit
-def mirror_blocks(flat: FloatArray, offset: IntArray, size: IntArray) -> None:
-    """Copy the upper triangle of every block onto the lower one, in place."""
-    for block in range(size.shape[0]):
-        mirror_upper(flat[offset[block] : offset[block + 1]].reshape((size[block], size[block])))
 
 
 @njit

@@ -63,6 +63,15 @@ class LaplacianPair(NamedTuple):
     """(K, K): edge weights g_kl of the class graph, symmetric, zero without an edge."""
 
 
+class PenaltyWorkspace(NamedTuple):
+    """Scratch rows of the functions of one pair, with a number for each class: as many as the penalty needs."""
+
+    real: FloatArray
+    """(R, K)."""
+    integer: IntArray
+    """(N_INTEGER_ROWS, K)."""
+
+
 class PairClasses(NamedTuple):
     """One pair of variables: entries in the classes ``cls[:n]``, ascending, and screened out (zero) in the others."""
 
@@ -72,15 +81,7 @@ class PairClasses(NamedTuple):
     """Weight of the coupling term of the pair."""
     l1: FloatArray
     """(n,): weight of |t_k| in each of these classes, lambda1 included; infinite where the entry is forbidden."""
-
-
-class PenaltyWorkspace(NamedTuple):
-    """Scratch rows of the functions of one pair, with a number for each class: as many as the penalty needs."""
-
-    real: FloatArray
-    """(R, K)."""
-    integer: IntArray
-    """(N_INTEGER_ROWS, K)."""
+    work: PenaltyWorkspace
 
 
 class Entries(NamedTuple):

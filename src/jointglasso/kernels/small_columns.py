@@ -18,9 +18,6 @@ from jointglasso.kernels.jit import njit, njit_internal, njit_no_refcount
 from jointglasso.kernels.pair import Penalty
 from jointglasso.kernels.pair_types import Blocks, DualState, PermutedBlocks, SparseColumns
 
-#: Penalty of the diagonal, relative to the others, below which it hardly contributes to the definiteness of W.
-NEGLIGIBLE = 1e-3
-
 #: Relative change of W at the level of rounding; ratio of the gap closed by a sweep to the gap limit below which the
 #: limit is usually reached.
 _NO_CHANGE, _GAP_FACTOR = 1e-14, 2.0
@@ -48,9 +45,6 @@ class SweepLimits(NamedTuple):
     max_sweeps: int
     scale: float
     """Magnitude of the subgradients of the penalty."""
-    box_radius: float
-    """Radius of the box inside the dual ball: a pair with all |u_k| below it is dual feasible."""
-    diagonal_penalty: float
     max_tolerance: float
     tolerance_factor: float
     """Tolerance of a column update over `scale`: `tolerance_factor` times the relative change of W in the last sweep,
@@ -60,8 +54,6 @@ class SweepLimits(NamedTuple):
 class SweepWorkspace(NamedTuple):
     """Arrays of one thread for the sweeps over all groups."""
 
-    W: FloatArray
-    """W of all blocks, flat."""
     tau: FloatArray
     """(M,): diagonal of Theta, in the order of the members."""
     local: IntArray
@@ -81,22 +73,21 @@ class SweepWorkspace(NamedTuple):
     column: Column
 
     @classmethod
-    def allocate(cls, groups: GroupIndex, blocks: Blocks, workspace_size: int) -> SweepWorkspace:
-        """Allocate the arrays of one thread; not compiled, as `Column.allocate`."""
+    def allocate(cls, groups: GroupIndex, blocks: Blocks, n_nonzeros: int, workspace_size: int) -> SweepWorkspace:
+        """Allocate the arrays of one thread, given the non-zeros of the start; not compiled, as `Column.allocate`."""
         n_classes, n_variables, widest = groups.n_classes, groups.n_variables, int(blocks.size.max(initial=0))
         capacity = min(n_variables, n_classes * widest)
 
         def columns() -> SparseColumns:  # they grow where a variable has more pairs
-            n = 8 * n_variables
+            n = 8 * n_variables + n_nonzeros
             return SparseColumns(np.zeros(n_variables + 1, np.int64), np.empty(n, np.int64), np.empty((n, n_classes)))
 
         local, position = np.full((2, n_variables), -1)
         lo, hi = np.zeros((2, len(blocks.size)), np.int64)
         column = Column.allocate(n_classes, n_variables, widest, workspace_size, capacity, blocks.S)
         return cls(
-            np.zeros(len(blocks.S)), np.zeros(len(groups.members)), local, position,
-            np.zeros(len(groups.members), np.int64), lo, hi, np.zeros(3), columns(), columns(),
-            ColumnUpdates.allocate(n_classes, capacity, 1), column,
+            np.zeros(len(groups.members)), local, position, np.zeros(len(groups.members), np.int64), lo, hi,
+            np.zeros(3), columns(), columns(), ColumnUpdates.allocate(n_classes, capacity, 1), column,
         )  # fmt: skip
 
 
@@ -107,30 +98,22 @@ def ascend_small_groups(
     blocks: Blocks,
     limits: SweepLimits,
     theta: FloatArray,
-    inverse: FloatArray,
+    W: FloatArray,
     selected: BoolArray,
     workspace: SweepWorkspace,
 ) -> IntArray:
-    """Sweep over the columns of the `selected` groups and write theta; number of sweeps (G,).
+    """Sweep over the columns of the `selected` groups from theta and W, and write theta; number of sweeps (G,).
 
-    A group ends when the estimate of its gap is within the limit. W starts from the `inverse` of theta if theta is near
-    the solution, and from S if `inverse` is empty. A result that is not positive definite is discarded.
+    A group ends when the estimate of its gap is within the limit. A result that is not positive definite is discarded.
     """
-    W, tau, sums, columns, following = (
-        workspace.W, workspace.tau, workspace.sums, workspace.columns, workspace.next_columns,
-    )  # fmt: skip
+    tau, sums, columns, following = workspace.tau, workspace.sums, workspace.columns, workspace.next_columns
     sweeps = np.zeros(selected.shape[0], np.int64)
     for group in range(selected.shape[0]):
         if not selected[group]:
             continue
         chosen = groups.blocks[groups.start[group] : groups.start[group + 1]]
         located = _locate_variables(chosen, groups, blocks, workspace.local, workspace.column_of)
-        columns = with_capacity(_count_entries(chosen, blocks, theta), 0, columns)
         _read_columns(located, theta, tau, workspace.position, columns)
-        if inverse.shape[0] > 0:
-            _start_from_inverse(chosen, blocks, inverse, limits.diagonal_penalty, W, workspace.column.violation)
-        else:
-            _start_from_covariance(chosen, blocks, limits.box_radius, limits.diagonal_penalty, W)
         max_weight = 0.0
         for block in chosen:
             max_weight = max(max_weight, blocks.weight[block])
@@ -192,53 +175,6 @@ def _locate_variables(
         blocks.l1_weight,
         blocks.coupling,
     )
-
-
-@njit_no_refcount
-def _start_from_inverse(
-    chosen: IntArray, blocks: Blocks, inverse: FloatArray, diagonal_penalty: float, W: FloatArray, scale: FloatArray
-) -> None:
-    """Start W from the inverse of theta, scaled to the optimal diagonal ``S_ii + diagonal_penalty / weight``."""
-    for block in chosen:
-        b, offset = blocks.size[block], blocks.offset[block]
-        for i in range(b):
-            t = offset + i * (b + 1)
-            scale[i] = np.sqrt((blocks.S[t] + diagonal_penalty / blocks.weight[block]) / inverse[t])
-        for i in range(b):
-            for j in range(b):
-                W[offset + i * b + j] = inverse[offset + i * b + j] * scale[i] * scale[j]
-
-
-@njit_no_refcount
-def _start_from_covariance(
-    chosen: IntArray, blocks: Blocks, box_radius: float, diagonal_penalty: float, W: FloatArray
-) -> None:
-    """Start W from S with the optimal diagonal; shrink S towards its diagonal if the diagonal penalty is negligible."""
-    offset, size, S = blocks.offset, blocks.size, blocks.S
-    shrink = 1.0
-    if diagonal_penalty < NEGLIGIBLE * box_radius:
-        largest = 0.0
-        for block in chosen:
-            for i in range(size[block]):
-                for t in range(offset[block] + i * size[block], offset[block] + i * (size[block] + 1)):
-                    largest = max(largest, blocks.weight[block] * abs(S[t]))
-        shrink = 1.0 - min(1.0, box_radius / largest) if largest > 0.0 else 1.0
-    for block in chosen:
-        for t in range(offset[block], offset[block] + size[block] * size[block]):
-            W[t] = shrink * S[t]
-        for i in range(size[block]):
-            t = offset[block] + i * (size[block] + 1)
-            W[t] = S[t] + diagonal_penalty / blocks.weight[block]
-
-
-@njit_no_refcount
-def _count_entries(chosen: IntArray, blocks: Blocks, theta: FloatArray) -> int:
-    """Number of non-zero entries of theta in some blocks."""
-    count = 0
-    for block in chosen:
-        for t in range(blocks.offset[block], blocks.offset[block] + blocks.size[block] * blocks.size[block]):
-            count += theta[t] != 0.0
-    return count
 
 
 @njit_no_refcount

@@ -58,10 +58,10 @@ def cut_edges(penalty: FusedPair, cls: IntArray, n: int, i: int) -> float:
 
 
 @njit_no_refcount
-def load_weights(penalty: FusedPair, pair: PairClasses, work: PenaltyWorkspace) -> None:
+def load_weights(penalty: FusedPair, pair: PairClasses) -> None:
     """Write the l1 weights of the classes that contain a pair, and their positions."""
     cls, class_graph = pair.cls, penalty.class_graph
-    real, integer = work.real, work.integer
+    real, integer = pair.work.real, pair.work.integer
     n_classes = penalty.l1.shape[0]
     for k in range(n_classes):
         integer[POSITION, k] = -1
@@ -77,11 +77,12 @@ def load_weights(penalty: FusedPair, pair: PairClasses, work: PenaltyWorkspace) 
 
 
 @njit_no_refcount
-def load_graph(penalty: FusedPair, pair: PairClasses, work: PenaltyWorkspace) -> None:
-    """Write the edges of the class graph among the classes that contain a pair, after `load_weights`."""
+def load_graph(penalty: FusedPair, pair: PairClasses) -> None:
+    """Write the edges of the class graph among the classes that contain a pair, and their weights."""
+    load_weights(penalty, pair)
     cls, class_graph, mass = pair.cls, penalty.class_graph, penalty.mass
     order, parents = penalty.order, penalty.parent
-    real, integer = work.real, work.integer
+    real, integer = pair.work.real, pair.work.integer
     if penalty.shape == GENERAL:
         for i in range(pair.n):
             for j in range(pair.n):

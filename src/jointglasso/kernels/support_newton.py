@@ -24,26 +24,10 @@ def sweep_support(
 
     Each column of W is replaced by that of the largest determinant among those that agree with S on the support. From a
     positive definite W that agrees with S there, such as a positive definite S, no step can fail; from others it may.
-
-    Parameters
-    ----------
-    S : array (b, b)
-        Covariances.
-    first, neighbours : array (b + 1,), array
-        Neighbours of variable j: ``neighbours[first[j] : first[j + 1]]``.
-    tolerance : float
-        Largest change of a covariance in a sweep at which W has converged.
-    n_sweeps, diverged : int, float
-        Most sweeps, and the diagonal entry of Theta above which the likelihood counts as unbounded.
-    W : array (b, b)
-        Starting point with the diagonal of S; output: the fitted covariances.
-    Theta : array (b, b)
-        Zeros; output: the precision matrix, each row from the regression of its variable.
-
-    Returns
-    -------
-    bool
-        Whether W converged.
+    The neighbours of variable j are ``neighbours[first[j] : first[j + 1]]``. W begins with the diagonal of S and ends
+    as the fitted covariances; Theta, zeros before, has each row from the regression of its variable. Returns whether
+    the largest change of a covariance in a sweep fell to `tolerance`; a diagonal entry of Theta above `diverged` counts
+    as an unbounded likelihood.
     """
     b = S.shape[0]
     max_degree = 0

@@ -221,21 +221,16 @@ class PairPenalty(ABC):
     def value(self, theta: FloatArray, entries: Entries) -> FloatArray:
         """``phi`` of each pair."""
         out = np.empty(len(entries.start) - 1)
-        _entry_kernels().value(self.pair, theta, entries, out)
+        _entry_kernels().value(self.pair, theta, entries, self._work(entries.n_classes), out)
         return out
 
     def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
         """Minimiser of ``|x - values|^2 / 2 + step[q] phi(x)`` for each pair."""
-        factor, l1 = step * entries.factor if len(entries.factor) else step, entries.l1
-        if len(l1):
-            l1 = np.repeat(step, np.diff(entries.start)) * l1
-        return self._minimiser(np.empty(0), values, entries._replace(factor=factor, l1=l1))
+        curvature = np.repeat(1.0 / step, np.diff(entries.start))
+        return self.update(curvature, curvature * values, entries)
 
     def update(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
         """Minimiser of ``sum curvature x^2 / 2 - linear x`` plus ``phi`` for each pair; curvatures are positive."""
-        return self._minimiser(curvature, linear, entries)
-
-    def _minimiser(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
         out, kernels = np.empty_like(linear), _entry_kernels()
 
         def one(span: slice, part: Entries) -> None:
@@ -275,25 +270,25 @@ class PairPenalty(ABC):
         of equal values, numbered through all pairs.
         """
         variable, slope = np.empty(len(theta), dtype=np.int64), np.empty_like(theta)
-        _entry_kernels().face(self.pair, theta, entries, variable, slope)
+        _entry_kernels().face(self.pair, theta, entries, self._work(entries.n_classes), variable, slope)
         return variable, slope
 
     def hvp(self, theta: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
         """Hessian-vector product of phi on the face of `theta`; zero for penalties that are linear there."""
         out = np.empty_like(step)
-        _entry_kernels().hvp(self.pair, theta, step, entries, out)
+        _entry_kernels().hvp(self.pair, theta, step, entries, self._work(entries.n_classes), out)
         return out
 
     def hessian_diagonal(self, theta: FloatArray, entries: Entries) -> FloatArray:
         """Diagonal of the Hessian of phi on the face of `theta`."""
         out = np.empty_like(theta)
-        _entry_kernels().hessian_diagonal(self.pair, theta, entries, out)
+        _entry_kernels().hessian_diagonal(self.pair, theta, entries, self._work(entries.n_classes), out)
         return out
 
     def retract(self, theta: FloatArray, trial: FloatArray, entries: Entries) -> FloatArray:
         """`trial` moved to the closure of the face of `theta`: no value changes its sign, no cluster its order."""
         out = trial.copy()
-        _entry_kernels().retract(self.pair, theta, entries, out)
+        _entry_kernels().retract(self.pair, theta, entries, self._work(entries.n_classes), out)
         return out
 
     @abstractmethod

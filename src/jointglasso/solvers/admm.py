@@ -22,7 +22,7 @@ from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
-from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
+from jointglasso.blocks.linalg import Factorization, factorize
 from jointglasso.data.checks import InputError, check_choice, check_count, check_positive, check_switch
 from jointglasso.solvers.anderson import Anderson
 from jointglasso.solvers.base import (
@@ -193,7 +193,8 @@ class _AdmmState(State):
         def update(stack: tuple[slice, list[FloatArray]]) -> None:
             blocks, (S, Y, U, Theta) = stack
             r, w = rho[blocks, None], weight[blocks, None]
-            d, V = eigh_stack(r[:, :, None] * (Y - U) - w[:, :, None] * S)
+            # NumPy's routine releases the interpreter lock, SciPy's does not.
+            d, V = np.linalg.eigh(r[:, :, None] * (Y - U) - w[:, :, None] * S)
             # rho x - w / x = d has the positive root below, written without cancellation for d < 0.
             root = np.sqrt(d * d + 4.0 * r * w)
             x = np.where(d > 0, (d + root) / (2.0 * r), 2.0 * w / (root - np.minimum(d, 0.0)))
@@ -212,14 +213,8 @@ class _AdmmState(State):
             point = self.acceleration.next_point(self.Y + self.U, point, self.rho)
         self.point = point
         step = 1.0 / self.rho
-        group_rho = np.zeros(system.n_groups)
-        group_rho[system.block_group] = self.rho
-        if (self.rho == group_rho[system.block_group]).all():
-            pair_step = (1.0 / group_rho)[system.pair_group]
-            entries = task.penalty.prox(system.gather(point), pair_step, system.entries(task.penalty))
-        else:
-            rho = self.rho[system.entry_block]
-            entries = task.penalty.update(rho, rho * system.gather(point), system.entries(task.penalty))
+        rho = self.rho[system.entry_block]
+        entries = task.penalty.update(rho, rho * system.gather(point), system.entries(task.penalty))
         length = step[system.diagonal_block]
         diagonal = shrunk_diagonal(system, task.penalty, task.diagonal_penalty, point[system.diagonal], length)
         self.Y_before = self.Y

@@ -20,8 +20,14 @@ from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_clas
 from jointglasso.kernels.pair_types import DualState
 from jointglasso.penalties import UNIFORM, PairPenalty
 from jointglasso.solvers.base import run
-from jointglasso.solvers.column_ascent import NEAR_CHANGE, WARM_CHANGE, ColumnAscent, point_near_covariance
-from jointglasso.solvers.column_order import Permutation, as_columns
+from jointglasso.solvers.column_ascent import (
+    NEAR_CHANGE,
+    WARM_CHANGE,
+    ColumnAscent,
+    Permutation,
+    as_columns,
+    point_near_covariance,
+)
 from jointglasso.solvers.column_sweeps import LargeColumns, SweepState
 from jointglasso.solvers.dual_point import DualPoint, mirror, rows_per_pass
 from jointglasso.solvers.unstored import BestUnstored, UnstoredTask

@@ -14,6 +14,7 @@ threads.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,16 @@ from scipy import sparse
 from jointglasso import config
 from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.blocks.linalg import log_determinants
+from jointglasso.blocks import BlockSystem
+from jointglasso.blocks.big_group import BigGroup
 from jointglasso.blocks.system import bincount
 from jointglasso.kernels.pair_types import DualState, PermutedBlocks, SparseColumns
-from jointglasso.penalties import PairPenalty
+from jointglasso.penalties import UNIFORM, PairPenalty
+from jointglasso.screening.groups import block_index
 from jointglasso.solvers.base import SolverTask
-from jointglasso.solvers.column_order import ClassBlocksInStorage, Permutation, as_columns
+
+#: Layout of the class blocks of one group in flat storage.
+ClassBlocksInStorage = BlockSystem | BigGroup
 
 #: Ratio of all columns to the columns of a batch; ratio of the number of batches to that of the last colouring above
 #: which the variables are coloured again.
@@ -36,6 +41,9 @@ _BATCH_PART, _RECOLOUR = 40, 1.5
 
 #: Active pairs that may join a column in one sweep at least; further violations wait for the next sweep.
 _MIN_FREE = 2048
+
+#: Penalty of the diagonal, relative to the others, below which it hardly contributes to the definiteness of W.
+_NEGLIGIBLE = 1e-3
 
 #: Expected relative change of W in the first sweep from a warm start.
 WARM_CHANGE = 0.03
@@ -55,6 +63,48 @@ def suits_columns(task: SolverTask) -> bool:
     if task.penalty.scale == 0.0 or "columns" not in task.penalty.supports:
         return False
     return bool((task.system.entry_factor > 0.0).all())
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """Members (rows of the class blocks) sorted by a permutation of the variables."""
+
+    blocks: ClassBlocksInStorage
+    variable: IntArray
+    """(M,): rank of each member's variable in the permutation, ascending within a block."""
+    member: IntArray
+    """(M,): index of each member in the original storage."""
+
+    @classmethod
+    def by(cls, blocks: ClassBlocksInStorage, rank: IntArray) -> Permutation:
+        """Sort the members of each block by `rank` (M,), the rank of their variables."""
+        block = np.repeat(np.arange(len(blocks.size)), blocks.size)
+        member = np.lexsort((rank, block))
+        return cls(blocks, rank[member], member)
+
+    @property
+    def slots(self) -> list[IntArray]:
+        """For each block, the original rows in permuted order."""
+        return [self.member[a:b] - a for a, b in pairwise(self.blocks.member_start)]
+
+    def places(self) -> tuple[IntArray, IntArray]:
+        """(K, U), (K, U): block of each variable in each class and its row there; -1 if it is in none."""
+        shape = self.blocks.n_classes, int(self.variable.max(initial=-1)) + 1
+        return block_index(self.blocks.block_class, self.blocks.size, self.variable, shape)
+
+    def apply(self, S: Any, l1_weight: Any, coupling: Any = UNIFORM) -> PermutedBlocks:
+        """The permuted blocks with their covariances and weights, in flat storage."""
+        b = self.blocks
+        return PermutedBlocks(
+            *self.places(), self.variable, b.offset, b.size, b.member_start, b.block_weight, S, l1_weight, coupling
+        )
+
+
+def as_columns(n_variables: int, row: IntArray, other: IntArray, value: FloatArray) -> SparseColumns:
+    """Sparse columns with values (n, K) at the distinct positions (row, other), sorted."""
+    order = sparse.coo_array((np.arange(len(row)), (row, other)), shape=(n_variables, n_variables)).tocsr()
+    order.sort_indices()
+    return SparseColumns(order.indptr.astype(np.int64), order.indices.astype(np.int64), value[order.data])
 
 
 @dataclass
@@ -121,7 +171,7 @@ class ColumnAscent:
             S = system.S.astype(np.float32)
             W = point_near_covariance(system, task.penalty, task.diagonal_penalty, S, system.diagonal)
         else:
-            W = _point_near_inverse(task, inverse)
+            W = point_near_inverse(task, inverse).astype(np.float32)
         columns = as_columns(
             int(local.max()) + 1, np.concatenate([i, j]), np.concatenate([j, i]), np.concatenate([value, value])
         )
@@ -235,11 +285,14 @@ class ColumnAscent:
         size = np.repeat(blocks.size, blocks.size)
         base = np.repeat(blocks.offset[:-1], blocks.size)
         theta[base + slot * (size + 1)] = self.theta_diagonal
-        for k in range(blocks.n_classes):
-            Theta = self.class_theta(k).tocoo()
-            nonzero = Theta.data != 0.0
-            row, column = (self._member[k, end[nonzero]] for end in (Theta.row, Theta.col))
-            theta[base[row] + slot[row] * size[row] + slot[column]] = Theta.data[nonzero]
+        i, j, value = self.pairs()
+        pair, k = np.nonzero(value)
+        block = np.repeat(np.arange(len(blocks.size)), blocks.size)
+        member = np.full((blocks.n_classes, self.n_variables), -1, dtype=np.int64)
+        member[blocks.block_class[block], self.order[self.permuted.variable]] = self.permuted.member
+        row, column = member[k, i[pair]], member[k, j[pair]]
+        theta[base[row] + slot[row] * size[row] + slot[column]] = value[pair, k]
+        theta[base[row] + slot[column] * size[row] + slot[row]] = value[pair, k]
         return theta
 
     def pairs(self) -> tuple[IntArray, IntArray, FloatArray]:
@@ -260,21 +313,6 @@ class ColumnAscent:
     def gap_check_cost(self) -> float:
         """Approximate cost of a gap check, in multiplications of a sweep."""
         return float((self.blocks.size.astype(float) ** 3).sum() / config.FACTOR_WORK)
-
-    def class_theta(self, k: int) -> Any:
-        """(U, U): off-diagonal part of Theta of a class as a sparse matrix over the variables of the group."""
-        start, other, value = self.state.columns
-        row = np.repeat(self.order, np.diff(start))
-        half = sparse.coo_array((0.5 * value[:, k], (row, self.order[other])), shape=(self.n_variables,) * 2).tocsr()
-        return (half + half.T).tocsr()
-
-    @property
-    def _member(self) -> IntArray:
-        """(K, U): member of each variable of the group in each class; -1 if none."""
-        member = np.full((self.blocks.n_classes, self.n_variables), -1, dtype=np.int64)
-        block = np.repeat(np.arange(len(self.blocks.size)), self.blocks.size)
-        member[self.blocks.block_class[block], self.order[self.permuted.variable]] = self.permuted.member
-        return member
 
     def _arrange_batches(self) -> None:
         """Split the columns into batches; colour again if their number has grown."""
@@ -349,51 +387,27 @@ class ColumnAscent:
 
 
 def point_near_covariance(
-    blocks: ClassBlocksInStorage,
-    penalty: PairPenalty,
-    diagonal_penalty: float,
-    S: NDArray[np.float32],
-    diagonal: IntArray,
-) -> NDArray[np.float32]:
-    """S with the optimal diagonal; if the diagonal penalty is small, the off-diagonal is shrunk within the ball.
+    blocks: ClassBlocksInStorage, penalty: PairPenalty, diagonal_penalty: float, S: Any, diagonal: IntArray
+) -> Any:
+    """S with the optimal diagonal; each block is shrunk within the dual ball if the diagonal penalty is small.
 
     In place; `diagonal` holds the positions of the diagonal entries.
     """
-    from jointglasso.kernels.small_columns import NEGLIGIBLE
-
     W, box_radius = S, penalty.box_radius(blocks.n_classes)
-    if diagonal_penalty < NEGLIGIBLE * box_radius:
+    if diagonal_penalty < _NEGLIGIBLE * box_radius:
         W[diagonal] = 0.0
-        largest = float(blocks.block_weight.max() * max(W.max(initial=0.0), -W.min(initial=0.0))) * (1.0 + 1e-6)
-        W *= 1.0 - min(1.0, box_radius / largest) if largest > 0.0 else 1.0
+        for weight, (first, last) in zip(blocks.block_weight, pairwise(blocks.offset), strict=True):
+            largest = weight * max(W[first:last].max(), -W[first:last].min()) * (1.0 + 1e-6)
+            W[first:last] *= 1.0 - min(1.0, box_radius / largest) if largest > 0.0 else 1.0
     W[diagonal] = blocks.optimal_variance(diagonal_penalty)
     return W
 
 
-def _point_near_inverse(task: SolverTask, inverse: FloatArray) -> NDArray[np.float32]:
-    """The inverse with the optimal diagonal and each pair projected onto its dual ball, if that is definite.
-
-    Otherwise it is shrunk towards S until it is feasible: S is semidefinite, so a convex combination is definite.
-    Forbidden pairs are not constrained and keep their values.
-    """
-    system, penalty = task.system, task.penalty
-    variance = system.optimal_variance(task.diagonal_penalty)
-    scale = np.sqrt(variance / inverse[system.diagonal])
-    covariance, weight = system.gather(system.S), system.block_weight[system.entry_block]
-    shift = system.gather(inverse) * system.products_of_members(scale, np.ones(system.n_blocks)) - covariance
-    pairs = np.flatnonzero(~penalty.is_dual_feasible(weight * shift, system.entries(penalty)))
-    (chosen, _), entries = system.entries_of(pairs), system.entries(penalty, pairs)
-    outside = (weight * shift)[chosen]
-    feasible_shift = shift.copy()
-    feasible_shift[chosen] = penalty.nearest_subgradient(np.zeros(len(chosen)), outside, entries) / weight[chosen]
-    forbidden = system.forbidden
-    block = system.forbidden_block
-    slots = np.divmod(forbidden - system.offset[block], system.size[block])
-    unconstrained = inverse[forbidden] * np.prod([scale[system.member_start[block] + slot] for slot in slots], axis=0)
-    W = system.scatter(covariance + feasible_shift, variance)
-    W[forbidden] = unconstrained
-    if np.isnan(log_determinants(system, W, np.ones(system.n_blocks, dtype=bool))).any():
-        furthest = penalty.gauge(outside, entries).max(initial=1.0)
-        W = system.scatter(covariance + shift / furthest, variance)
-        W[forbidden] = system.S[forbidden] + (unconstrained - system.S[forbidden]) / furthest
-    return W.astype(np.float32)
+def point_near_inverse(task: SolverTask, inverse: FloatArray) -> FloatArray:
+    """The inverse of Theta, scaled to the optimal diagonal of W; after one sweep every pair is in its dual ball."""
+    system, W = task.system, np.empty_like(inverse)
+    scale = np.sqrt(system.optimal_variance(task.diagonal_penalty) / inverse[system.diagonal])
+    for blocks, (old, new) in system.stacks(inverse, W):
+        factor = scale[system.member_start[blocks.start] : system.member_start[blocks.stop]].reshape(old.shape[:2])
+        np.multiply(old * factor[:, :, None], factor[:, None, :], out=new)
+    return W

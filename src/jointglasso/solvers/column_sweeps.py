@@ -21,7 +21,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import FusedDiagonal
 from jointglasso.solvers.base import BestSoFar, Candidate, Evaluated, IterativeMethod, Report, SolverTask, State, run
-from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check
+from jointglasso.solvers.column_ascent import ColumnAscent, next_gap_check, point_near_covariance, point_near_inverse
 from jointglasso.solvers.newton import NewtonOnFaces
 
 #: Consecutive gap checks without improvement after which sweeps end; gap after a full round of sweeps, in units of the
@@ -96,22 +96,21 @@ def prox_step(task: SolverTask, theta: FloatArray, W: FloatArray) -> FloatArray:
 
 
 def sweep_groups(
-    task: SolverTask, theta: FloatArray, inverse: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
+    task: SolverTask, theta: FloatArray, W: FloatArray, todo: BoolArray, limits: FloatArray, max_sweeps: int
 ) -> int:
-    """Column sweeps over the groups in `todo`, improving `theta` in place; return the maximal number of sweeps."""
+    """Column sweeps over the groups in `todo`, improving `theta` and W in place; the maximal number of sweeps."""
     from jointglasso.kernels.small_columns import GroupIndex, SweepLimits, SweepWorkspace, ascend_small_groups
 
     system, penalty = task.system, task.penalty
     by_group, n_variables = np.argsort(system.block_group, kind="stable"), int(system.members.max()) + 1
     start = np.searchsorted(system.block_group[by_group], np.arange(system.n_groups + 1))
     groups = GroupIndex(start, by_group, system.block_class, system.members, n_variables, system.n_classes)
-    box_radius, workspace_size = penalty.box_radius(system.n_classes), penalty.workspace_size(system.n_classes)
-    diagonal_penalty, blocks = float(task.diagonal_penalty), system.compiled
-    stop = SweepLimits(limits, max_sweeps, penalty.scale, box_radius, diagonal_penalty, *config.COLUMN_TOLERANCE)
+    stop = SweepLimits(limits, max_sweeps, penalty.scale, *config.COLUMN_TOLERANCE)
+    sizes = int(np.count_nonzero(theta)), penalty.workspace_size(system.n_classes)
 
     def sweep(selected: BoolArray) -> int:
-        workspace = SweepWorkspace.allocate(groups, blocks, workspace_size)
-        sweeps = ascend_small_groups(penalty.pair, groups, blocks, stop, theta, inverse, selected, workspace)
+        workspace = SweepWorkspace.allocate(groups, system.compiled, *sizes)
+        sweeps = ascend_small_groups(penalty.pair, groups, system.compiled, stop, theta, W, selected, workspace)
         return int(sweeps.max(initial=0))
 
     return max(Workers(task.n_threads).map(sweep, schedule_groups(system, todo, task.n_threads)))
@@ -160,9 +159,14 @@ class SmallColumns(IterativeMethod[SmallState, Evaluated]):
     def step(self, state: SmallState) -> SmallState:
         task, best, todo = self.task, self.best, self._todo(state)
         theta = best.theta.copy()
-        inverse = best.bounds.inverse if self.warm and best.bounds.factor.definite.all() else np.empty(0)
+        if self.warm and best.bounds.factor.definite.all():
+            W = point_near_inverse(task, best.bounds.inverse)
+        else:
+            W = point_near_covariance(
+                task.system, task.penalty, task.diagonal_penalty, task.system.S.copy(), task.system.diagonal
+            )
         n_sweeps = min(task.max_iter - state.n_iter, self.max_sweeps)
-        taken = sweep_groups(task, theta, inverse, todo, self._target(state) * best.limits, n_sweeps)
+        taken = sweep_groups(task, theta, W, todo, self._target(state) * best.limits, n_sweeps)
         self.methods[todo] = "columns" if self.faces else "columns, newton"
         self.warm, self.last = True, todo
         state.n_iter, state.n_rounds, state.theta = state.n_iter + taken, state.n_rounds + 1, theta

@@ -28,7 +28,7 @@ from jointglasso.duality import ROUNDING, gap_radii
 from jointglasso.kernels.pair_types import PermutedBlocks
 from jointglasso.penalties import UNIFORM, PairPenalty, SafeRegion
 from jointglasso.rounding import Conditioning, direct_gap_error, error_of_sums, logdet_errors, sum_error
-from jointglasso.solvers.column_order import Permutation
+from jointglasso.solvers.column_ascent import Permutation
 from jointglasso.solvers.unstored import UnstoredDual
 
 if TYPE_CHECKING:
@@ -473,7 +473,7 @@ def rows_per_pass(n: int) -> int:
 
 def _row_sums(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:
     """Largest row sum ``scale_i sum_j |a_ij| scale_j`` of a matrix, and the sum of all row sums."""
-    from jointglasso.kernels.row_sums import scaled_row_sums
+    from jointglasso.kernels.dense import scaled_row_sums
 
     b = len(matrix)
     largest, total = scaled_row_sums(matrix.ravel(), np.array([0, b * b]), np.array([b]), np.array([0, b]), scale)

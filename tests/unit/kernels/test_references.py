@@ -19,7 +19,6 @@ from jointglasso.kernels import (
     group_pair,
     pair_index,
     scan,
-    small_blocks,
 )
 from jointglasso.kernels.jit import njit
 from jointglasso.kernels.pair_types import Entries, GroupPair, PairClasses, PenaltyWorkspace
@@ -77,23 +76,23 @@ def pair_covariance(S, weight, product, lambda1, lambda2):
 
 
 @njit
-def subgradient(penalty, theta, target, pair, out, work):
-    group_pair.subgradient(penalty, theta, target, theta, pair, out, work)
+def subgradient(penalty, theta, target, pair, out):
+    group_pair.subgradient(penalty, theta, target, pair, out)
 
 
 @njit
-def sort_by_ratio(u, pair, work):
-    return group_pair.sort_by_ratio(u, pair, work)
+def sort_by_ratio(u, pair):
+    return group_pair.sort_by_ratio(u, pair)
 
 
 @njit
-def is_dual_feasible(penalty, u, pair, work):
-    return group_pair.is_dual_feasible(penalty, u, pair, work)
+def is_dual_feasible(penalty, u, pair):
+    return group_pair.is_dual_feasible(penalty, u, pair)
 
 
 @njit
-def update(penalty, a, b, pair, out, work):
-    group_pair.update(penalty, a, b, pair, out, work)
+def update(penalty, a, b, pair, out):
+    group_pair.update(penalty, a, b, pair, out)
 
 
 @njit
@@ -173,7 +172,7 @@ def test_many_small_blocks(rng):
     blocks, flat, offset, size = draw_blocks(rng)
     other = rng.normal(size=len(flat))
     trace, squares = np.empty(len(size)), np.empty(len(size))
-    small_blocks.trace_and_squares(flat, other, offset, size, trace, squares)
+    dense.trace_and_squares(flat, other, offset, size, trace, squares)
     pairs = [(block, reference.block_of(other, offset, size, b)) for b, block in enumerate(blocks)]
     expected = np.array([reference.trace_and_squares(*pair) for pair in pairs])
     np.testing.assert_allclose(np.stack([trace, squares], axis=1), expected, atol=1e-9)
@@ -198,9 +197,6 @@ def test_triangles(rng):
     mirrored = matrix.copy()
     pair_index.mirror_upper(mirrored)
     np.testing.assert_array_equal(mirrored, reference.mirror_upper(matrix))
-    blocks, flat, offset, size = draw_blocks(rng)
-    pair_index.mirror_blocks(flat, offset, size)
-    np.testing.assert_array_equal(flat, reference.mirror_blocks(blocks))
 
 
 def test_index_of_pairs(rng):
@@ -228,10 +224,6 @@ def test_index_of_pairs(rng):
     pair_index.members_of_entries(*arguments, row, column)
     expected = reference.members_of_entries(within, size[index.block], start[index.block])
     np.testing.assert_array_equal([row, column], expected)
-    of_member, of_block, product = rng.normal(size=start[-1]), rng.normal(size=len(size)), np.empty(n_entries)
-    pair_index.products_of_members(*arguments, of_member, of_block, product)
-    expected = reference.products_of_members(row, column, of_member, of_block[index.block])
-    np.testing.assert_allclose(product, expected, rtol=1e-14)
 
 
 def test_graphs(rng):
@@ -273,16 +265,16 @@ def test_closed_form_on_forests(rng):
 def test_group_penalty_of_one_pair(rng):
     n, v = int(rng.integers(1, 6)), rng.choice([0.5, 1.0, 2.0])
     lambda1, lambda2 = rng.uniform(0.0, 0.5), rng.choice([0.0, 0.3, 2.0])
-    penalty, pair = GroupPair(lambda1, lambda2), PairClasses(NONE, n, v, np.full(n, v * lambda1))
     work = PenaltyWorkspace(np.empty((2, n)), NONE[None])
+    penalty, pair = GroupPair(lambda1, lambda2), PairClasses(NONE, n, v, np.full(n, v * lambda1), work)
     theta = rng.normal(size=n) * (rng.random(n) < 0.7) * rng.choice([0.0, 1.0], p=[0.2, 0.8])
     target, step, a = rng.normal(size=n), rng.normal(size=n), rng.uniform(0.1, 3.0, n)
     start, factor, out, target_step = np.array([0, n]), np.array([v]), np.empty(n), step.copy()
-    subgradient(penalty, theta, target, pair, out, work)
+    subgradient(penalty, theta, target, pair, out)
     np.testing.assert_allclose(out, reference.subgradient(theta, target, v, lambda1, lambda2), atol=1e-13)
     inside = reference.is_dual_feasible(target, start, factor, lambda1, lambda2)[0]
-    assert is_dual_feasible(penalty, target, pair, work) == inside
-    update(penalty, a, target, pair, out, work)
+    assert is_dual_feasible(penalty, target, pair) == inside
+    update(penalty, a, target, pair, out)
     expected = reference.penalty_update(a, target, start, factor, lambda1, lambda2)
     np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-12)
     gradient, product, number = np.empty(n), np.zeros(n), np.empty(n, np.int64)
@@ -300,7 +292,7 @@ def test_entries_by_ratio(rng):
     n = int(rng.integers(1, 7))
     u, l1 = rng.normal(size=n) * (rng.random(n) < 0.8), rng.choice([0.0, 0.5, 1.0, np.inf], n)
     work = PenaltyWorkspace(np.empty((2, n)), NONE[None])
-    count = sort_by_ratio(u, PairClasses(NONE, n, 1.0, l1), work)
+    count = sort_by_ratio(u, PairClasses(NONE, n, 1.0, l1, work))
     found, expected = work.real[:, :count], reference.sort_by_ratio(u, l1)
     np.testing.assert_array_equal(found[:, found[1] > 0.0], expected[:, expected[1] > 0.0])
     np.testing.assert_array_equal(np.sort(found), np.sort(expected))
@@ -321,15 +313,15 @@ def test_group_penalty_of_many_pairs(rng):
     entries.is_dual_feasible(penalty, b, data, work, inside)
     np.testing.assert_array_equal(inside, reference.is_dual_feasible(b, start, factor, lambda1, lambda2))
     variable, gradient = np.empty(n, np.int64), np.empty(n)
-    entries.face(penalty, theta, data, variable, gradient)
+    entries.face(penalty, theta, data, work, variable, gradient)
     expected_variable, expected_gradient = reference.face(theta, start, factor, lambda1, lambda2)
     np.testing.assert_array_equal(variable, expected_variable)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-14)
     step, product, diagonal = rng.normal(size=n), np.full(n, np.nan), np.full(n, np.nan)
-    entries.hvp(penalty, theta, step, data, product)
-    entries.hessian_diagonal(penalty, theta, data, diagonal)
+    entries.hvp(penalty, theta, step, data, work, product)
+    entries.hessian_diagonal(penalty, theta, data, work, diagonal)
     retracted = step.copy()
-    entries.retract(penalty, theta, data, retracted)
+    entries.retract(penalty, theta, data, work, retracted)
     for pair, (first, last) in enumerate(itertools.pairwise(start)):
         t, v = theta[first:last], factor[pair] if len(factor) else 1.0
         masked = np.where(t != 0.0, step[first:last], 0.0)

@@ -34,8 +34,8 @@ def invert(L, W, scratch):
 
 
 @njit
-def update(penalty, a, b, pair, out, work):
-    group_pair.update(penalty, a, b, pair, out, work)
+def update(penalty, a, b, pair, out):
+    group_pair.update(penalty, a, b, pair, out)
 
 
 def test_cholesky_and_inverse_agree_with_lapack():
@@ -54,14 +54,8 @@ def test_cholesky_of_an_indefinite_matrix_is_infinite():
 def test_update_of_a_pair_with_one_class_is_soft_thresholding():
     x = np.zeros(1)
     none = np.empty(0, dtype=np.int64)
-    update(
-        GroupPair(1.0, 3.0),
-        np.array([4.0]),
-        np.array([8.0]),
-        PairClasses(none, 1, 1.0, np.array([1.0])),
-        x,
-        PenaltyWorkspace(x[None], none[None]),
-    )
+    pair = PairClasses(none, 1, 1.0, np.array([1.0]), PenaltyWorkspace(x[None], none[None]))
+    update(GroupPair(1.0, 3.0), np.array([4.0]), np.array([8.0]), pair, x)
     assert x[0] == pytest.approx((8.0 - 1.0 - 3.0) / 4.0)
 
 
