@@ -33,6 +33,7 @@ class Factorization:
 def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None = None) -> Factorization:
     """Factor and invert every block, or `only` the marked ones; the others are reported as not definite."""
     from jointglasso.kernels.dense import SMALL, factor_and_invert
+    from jointglasso.kernels.pair_index import mirror_upper
 
     inverse = np.empty_like(flat)
     logdet, definite = np.zeros(system.n_blocks), np.zeros(system.n_blocks, dtype=bool)
@@ -41,11 +42,13 @@ def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None =
     factor_and_invert(flat, system.offset, system.size, selected[:n_small], inverse, logdet, definite)
 
     def factor_one(block: int) -> None:
-        positions, shape = (
-            slice(system.offset[block], system.offset[block + 1]),
-            (system.size[block], system.size[block]),
-        )
-        logdet[block], definite[block] = _factor_one(flat[positions].reshape(shape), inverse[positions].reshape(shape))
+        positions, b = slice(system.offset[block], system.offset[block + 1]), system.size[block]
+        inverse[positions] = flat[positions]
+        matrix = inverse[positions].reshape(b, b)
+        if factor_in_place(matrix):
+            logdet[block] = log_determinant(matrix)
+            definite[block] = invert_factor_in_place(matrix)
+            mirror_upper(matrix)
 
     big = n_small + np.flatnonzero(selected[n_small:])
     map_on_cores(factor_one, big.tolist(), work=_area(system, big))
@@ -77,15 +80,3 @@ def log_determinants(system: BlockSystem, flat: FloatArray, selected: BoolArray)
 def _area(system: BlockSystem, blocks: IntArray) -> float:
     """Number of elements of some blocks."""
     return float((system.size[blocks].astype(float) ** 2).sum())
-
-
-def _factor_one(matrix: FloatArray, inverse: FloatArray) -> tuple[float, bool]:
-    from jointglasso.kernels.pair_index import mirror_upper
-
-    inverse[:] = matrix
-    if not factor_in_place(inverse):
-        return 0.0, False
-    logdet = log_determinant(inverse)
-    inverted = invert_factor_in_place(inverse)
-    mirror_upper(inverse)
-    return logdet, inverted

@@ -83,15 +83,12 @@ class SymmetricSupport:
     def _dense_product(self, W: FloatArray, entries: FloatArray) -> FloatArray:
         out = np.empty(len(entries))
         for begin, first, b in zip(self._offset[:-1], self._first_member[:-1], self.size, strict=True):
-            chosen = self._of_block(int(first), int(first + b))
+            chosen = np.flatnonzero((self.row >= first) & (self.row < first + b))
             i, j = self.row[chosen] - first, self.column[chosen] - first
             D, block = np.zeros((b, b)), W[begin : begin + b * b].reshape(b, b)
             D[i, j] = D[j, i] = entries[chosen]
             out[chosen] = (block @ D.astype(W.dtype) @ block)[i, j]
         return out
-
-    def _of_block(self, first: int, last: int) -> IntArray:
-        return np.flatnonzero((self.row >= first) & (self.row < last))
 
 
 def conjugate_gradients(

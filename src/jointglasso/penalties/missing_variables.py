@@ -185,12 +185,6 @@ class PartialClassPenalty(PairPenalty):
         out = np.zeros(len(entries.start) - 1)
         return self._map(lambda penalty, *x: penalty.gauge(*x), entries, out, u, by_pair=True)
 
-    def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
-        out = np.zeros_like(values)
-        for penalty, pairs, chosen, part in self._parts(entries):
-            out[chosen] = penalty.prox(values[chosen], step[pairs], part)
-        return out
-
     def update(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
         out = np.zeros_like(linear)
         return self._map(lambda penalty, *x: penalty.update(*x), entries, out, curvature, linear)
