@@ -26,6 +26,7 @@ from jointglasso._threads import Workers
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.big_group import BigGroup
+from jointglasso.blocks.linalg import log_determinants
 from jointglasso.blocks.system import bincount
 from jointglasso.kernels.pair_types import DualState, PermutedBlocks, SparseColumns
 from jointglasso.penalties import UNIFORM, PairPenalty
@@ -171,7 +172,7 @@ class ColumnAscent:
             S = system.S.astype(np.float32)
             W = point_near_covariance(system, task.penalty, task.diagonal_penalty, S, system.diagonal)
         else:
-            W = point_near_inverse(task, inverse).astype(np.float32)
+            W = _feasible_near_inverse(task, inverse).astype(np.float32)
         columns = as_columns(
             int(local.max()) + 1, np.concatenate([i, j]), np.concatenate([j, i]), np.concatenate([value, value])
         )
@@ -404,10 +405,30 @@ def point_near_covariance(
 
 
 def point_near_inverse(task: SolverTask, inverse: FloatArray) -> FloatArray:
-    """The inverse of Theta, scaled to the optimal diagonal of W; after one sweep every pair is in its dual ball."""
+    """The inverse of Theta, scaled to the optimal diagonal of W."""
     system, W = task.system, np.empty_like(inverse)
     scale = np.sqrt(system.optimal_variance(task.diagonal_penalty) / inverse[system.diagonal])
     for blocks, (old, new) in system.stacks(inverse, W):
         factor = scale[system.member_start[blocks.start] : system.member_start[blocks.stop]].reshape(old.shape[:2])
         np.multiply(old * factor[:, :, None], factor[:, None, :], out=new)
     return W
+
+
+def _feasible_near_inverse(task: SolverTask, inverse: FloatArray) -> FloatArray:
+    """`point_near_inverse` with each pair projected onto its dual ball, if that is definite.
+
+    Otherwise it is shrunk towards S until it is feasible: S is semidefinite, so a convex combination is definite.
+    Forbidden pairs are not constrained.
+    """
+    system, penalty, W = task.system, task.penalty, point_near_inverse(task, inverse)
+    S, weight = system.gather(system.S), system.block_weight[system.entry_block]
+    u = weight * (system.gather(W) - S)
+    pairs = np.flatnonzero(~penalty.is_dual_feasible(u, system.entries(penalty)))
+    (outside, _), entries, projected = system.entries_of(pairs), system.entries(penalty, pairs), W.copy()
+    nearest = penalty.nearest_subgradient(np.zeros(len(outside)), u[outside], entries)
+    projected[system.upper[outside]] = projected[system.lower[outside]] = S[outside] + nearest / weight[outside]
+    if np.isfinite(log_determinants(system, projected, np.ones(system.n_blocks, dtype=bool))).all():
+        return projected
+    shrunk = system.S + (W - system.S) / penalty.gauge(u[outside], entries).max(initial=1.0)
+    shrunk[system.diagonal] = W[system.diagonal]
+    return np.asarray(shrunk)
