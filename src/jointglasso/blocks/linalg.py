@@ -80,3 +80,10 @@ def log_determinants(system: BlockSystem, flat: FloatArray, selected: BoolArray)
 def _area(system: BlockSystem, blocks: IntArray) -> float:
     """Number of elements of some blocks."""
     return float((system.size[blocks].astype(float) ** 2).sum())
+
+
+def eigh_stack(stack: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues (m, b) and eigenvectors (m, b, b) of a stack of symmetric matrices."""
+    # NumPy's routine releases the interpreter lock, SciPy's does not.
+    values, vectors = np.linalg.eigh(stack)
+    return values, vectors

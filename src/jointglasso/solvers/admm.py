@@ -22,7 +22,7 @@ from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.diagonal import shrunk_diagonal
-from jointglasso.blocks.linalg import Factorization, factorize
+from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.data.checks import InputError, check_choice, check_count, check_positive, check_switch
 from jointglasso.solvers.anderson import Anderson
 from jointglasso.solvers.base import (
@@ -193,8 +193,7 @@ class _AdmmState(State):
         def update(stack: tuple[slice, list[FloatArray]]) -> None:
             blocks, (S, Y, U, Theta) = stack
             r, w = rho[blocks, None], weight[blocks, None]
-            # NumPy's routine releases the interpreter lock, SciPy's does not.
-            d, V = np.linalg.eigh(r[:, :, None] * (Y - U) - w[:, :, None] * S)
+            d, V = eigh_stack(r[:, :, None] * (Y - U) - w[:, :, None] * S)
             # rho x - w / x = d has the positive root below, written without cancellation for d < 0.
             root = np.sqrt(d * d + 4.0 * r * w)
             x = np.where(d > 0, (d + root) / (2.0 * r), 2.0 * w / (root - np.minimum(d, 0.0)))

@@ -19,7 +19,7 @@ import numpy as np
 
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
-from jointglasso.blocks.linalg import Factorization, factorize
+from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
 from jointglasso.duality import gap_radii
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import log_determinant_error, sum_error
@@ -174,14 +174,14 @@ class _LatentState(State):
         """Three proximal steps and the projection."""
         problem, rho, V, w = self.problem, self.rho, self.V, self.weight
         Y1, Y2, Y3 = self.Y
-        d, Q = np.linalg.eigh(rho * (Y1 - V) - w * self.S)
+        d, Q = eigh_stack(rho * (Y1 - V) - w * self.S)
         w = w[:, :, 0]
         root = np.sqrt(d * d + 4.0 * rho * w)
         x = np.where(d > 0, (d + root) / (2.0 * rho), 2.0 * w / (root - np.minimum(d, 0.0)))
         Theta = np.matmul(Q * x[:, None, :], np.swapaxes(Q, 1, 2))
         self.A_flat = self._sparse_part(((Y2 + V) / self.products).ravel())
         # In these units tr L is <diag(1 / s^2), L>, a linear term, which shifts the point that is projected.
-        e, self.vectors = np.linalg.eigh(Y3 - V - np.diag(problem.mu / (rho * self.scale**2)))
+        e, self.vectors = eigh_stack(Y3 - V - np.diag(problem.mu / (rho * self.scale**2)))
         self.values = np.maximum(e, 0.0)
         L = np.matmul(self.vectors * self.values[:, None, :], np.swapaxes(self.vectors, 1, 2))
         self.X = np.stack([Theta, problem.stack(self.A_flat) * self.products, L])
