@@ -646,3 +646,7 @@ def test_limits_of_what_is_recomputed(monkeypatch):
     with pytest.raises(ValueError, match="too long for 5 variables: choose at most 4"):
         jgl.infer(X, missing="pairwise")
     jgl.infer(X[:, :4], missing="pairwise")
+
+
+def test_no_rate_is_above_one():
+    np.testing.assert_allclose(q_values(np.array([0.001, 0.5, 0.9]), 10), [0.01, 1.0, 1.0], rtol=1e-12)
