@@ -250,9 +250,7 @@ MUTANTS = (
         "np.abs(self._subgradient(bounds.inverse, entries)))",
         FUSED,
     ),
-    Mutant(
-        "theta has no reach", RECHECK, "rows.with_entries(theta_radius(", "rows.with_entries(0.0 * theta_radius(", FUSED
-    ),
+    Mutant("theta has no reach", RECHECK, "radius = theta_radius(", "radius = 0.0 * theta_radius(", FUSED),
     Mutant("nothing leaks", RECHECK, "(u - wanted) / self.problem.weights)", "0.0 * u)", EXACT),
     Mutant("leaks without the weights", RECHECK, "(u - wanted) / self.problem.weights)", "u - wanted)", EXACT),
     Mutant("leaks cost a fifth", "engine/certify.py", "weight * 0.5 * (norm / slack)", "weight * 0.1 * (norm / slack)"),
@@ -727,7 +725,7 @@ FURTHER = (
         "pull = self.lambda2 * self.graph",
         ("tests/exactness/test_fused.py", "tests/unit/kernels/test_fused_pairs.py", "tests/exactness/test_recheck.py"),
     ),
-    Mutant("neighbours are known exactly", LAPLACIAN, "+ u_radius + coupling_radius", "+ u_radius", TIED),
+    Mutant("neighbours are known exactly", LAPLACIAN, "+ region.u_radius + coupling_radius", "+ region.u_radius", TIED),
     Mutant(
         "an unbounded neighbour has no say",
         LAPLACIAN,
@@ -871,8 +869,8 @@ FURTHER = (
     Mutant(
         "standard errors with all samples",
         ESTIMATES,
-        "error = np.sqrt(g / (data.sizes - 3.0))",
-        "error = np.sqrt(g / data.sizes)",
+        "np.sqrt(g / (data.sizes - 3.0)), UNKNOWN",
+        "np.sqrt(g / data.sizes), UNKNOWN",
         INFERENCE,
     ),
     Mutant(

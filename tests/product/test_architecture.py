@@ -561,6 +561,13 @@ def _has(module, name):
 # Packaging
 
 
+def test_every_mutant_can_be_applied():
+    """A mutant whose text is gone from the source would test nothing."""
+    mutants = pytest.importorskip("mutants", reason="The benchmarks are not part of an installed package.")
+    stale = [m.name for m in mutants.MUTANTS if (PACKAGE / m.file).read_text("utf-8").count(m.old) != 1]
+    assert stale == [] and len(mutants.MUTANTS) > 100
+
+
 def test_type_checkers_of_users_see_the_types(tmp_path):
     """The package among those of another environment, where a checker reads only what is marked as typed."""
     venv.create(tmp_path / "their", with_pip=False)

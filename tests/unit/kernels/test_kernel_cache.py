@@ -24,6 +24,17 @@ ONE_KERNEL = (
 )
 
 
+#: The same with a version of numba that the compiler of internal functions is not known to fit.
+NEWER_NUMBA = "import numba\nnumba.version_info = numba.version_info._replace(short=(99, 0))\n" + ONE_KERNEL
+
+
+def test_with_an_unknown_numba_internal_functions_are_compiled_by_njit(tmp_path):
+    check = "\nfrom jointglasso.kernels import jit\nprint(jit.HELPER is jit._OPTIONS)"
+    found = run(["-c", NEWER_NUMBA + check], {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}, tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.split()[0] == "0" and found.stdout.split()[-1] == "True"
+
+
 @pytest.fixture
 def locked(tmp_path):
     """An environment in which no cache folder of the user can be written, and an empty folder for temporary files."""
