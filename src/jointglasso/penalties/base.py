@@ -225,7 +225,7 @@ class PairPenalty(ABC):
         return out
 
     def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
-        """Minimiser of ``|x - values|^2 / 2 + step[q] phi(x)`` for each pair."""
+        """Minimiser of ``|x - values|^2 / 2 + step[q] phi(x)`` for each pair; steps are positive."""
         curvature = np.repeat(1.0 / step, np.diff(entries.start))
         return self.update(curvature, curvature * values, entries)
 

@@ -268,7 +268,9 @@ class _FixedDiagonals(_PerGroup):
         task, best, system = self.task, self.best, self.task.system
         penalty = replace(cast(ClassGraphPenalty, task.penalty), fuse_diagonal=False)
         S = system.S.copy()
-        S[system.diagonal] += best.bounds.dual[system.diagonal] - system.optimal_variance(task.diagonal_penalty)
+        variance = best.bounds.dual[system.diagonal]
+        variance = np.where(variance > 0.0, variance, best.bounds.inverse[system.diagonal])  # an indefinite dual point
+        S[system.diagonal] += variance - system.optimal_variance(task.diagonal_penalty)
         fixed = replace(
             task, system=replace(system, S=S), penalty=penalty, start=best.theta, known=None, warm=True,
             report=lambda objective, gap: False, keep=lambda theta: None,

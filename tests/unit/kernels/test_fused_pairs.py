@@ -272,6 +272,18 @@ def test_the_enumerated_ball_is_that_of_a_linear_program(kind):
         assert pair.is_dual_feasible(u) == found.success
 
 
+def test_the_laplacian_gradient_keeps_a_difference_in_the_last_digit():
+    """Otherwise a gap would leave out the penalty of that difference, here 6e7 of it."""
+    theta = np.array([6.52144525e13, 6.52144525e13, np.nextafter(6.52144525e13, np.inf)])
+    penalty = LaplacianPenalty(0.0, 1e12, class_graph("complete", 3))
+    entries = Entries(np.array([0, 3]), np.arange(3), UNIFORM, 3)
+    difference = float(theta[2] - theta[0])
+    found = penalty.nearest_subgradient(theta, np.zeros(3), entries)
+    np.testing.assert_allclose(found, 2e12 * difference * np.array([-1.0, -1.0, 2.0]), rtol=1e-15)
+    # phi is homogeneous of degree two: the gradient is consistent with the value.
+    np.testing.assert_allclose(found @ (theta - theta[0]), 2.0 * penalty.value(theta, entries)[0], rtol=1e-15)
+
+
 @pytest.mark.parametrize("family", [FusedPenalty, LaplacianPenalty])
 def test_update_against_clarabel(family):
     import cvxpy as cp

@@ -462,8 +462,9 @@ def test_prox_agrees_with_reference(entries, lambda1, lambda2, seed):
     found = group_penalty.prox(values, start, factor, step, lambda1, lambda2)
     expected = reference.penalty_prox(values, start, factor, step, lambda1, lambda2)
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-14)
+    scaled_step = np.maximum(step * each(factor, start), 1e-16)  # steps are positive
     np.testing.assert_allclose(
-        found, group_penalty.prox(values, start, UNIFORM, step * each(factor, start), lambda1, lambda2), atol=1e-14
+        found, group_penalty.prox(values, start, UNIFORM, scaled_step, lambda1, lambda2), atol=1e-14
     )
 
 
