@@ -405,12 +405,16 @@ def point_near_covariance(
 
 
 def point_near_inverse(task: SolverTask, inverse: FloatArray) -> FloatArray:
-    """The inverse of Theta, scaled to the optimal diagonal of W."""
+    """The inverse of Theta, scaled to the optimal diagonal of W.
+
+    Not finite where a variance underflows; sweeps from there end without a definite matrix, and are discarded.
+    """
     system, W = task.system, np.empty_like(inverse)
-    scale = np.sqrt(system.optimal_variance(task.diagonal_penalty) / inverse[system.diagonal])
-    for blocks, (old, new) in system.stacks(inverse, W):
-        factor = scale[system.member_start[blocks.start] : system.member_start[blocks.stop]].reshape(old.shape[:2])
-        np.multiply(old * factor[:, :, None], factor[:, None, :], out=new)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        scale = np.sqrt(system.optimal_variance(task.diagonal_penalty) / inverse[system.diagonal])
+        for blocks, (old, new) in system.stacks(inverse, W):
+            factor = scale[system.member_start[blocks.start] : system.member_start[blocks.stop]].reshape(old.shape[:2])
+            np.multiply(old * factor[:, :, None], factor[:, None, :], out=new)
     return W
 
 
