@@ -26,6 +26,12 @@ def test_hard_problems_solved_in_many_ways_agree():
     assert sum(tally.solves for tally in tallies.values()) > 0
 
 
+def test_variances_that_underflow_cause_no_warning():
+    """The start of W of a warm solve is then not finite."""
+    tallies = fuzz.run(23122026, fuzz.solvable_penalties(), n_problems=1, first=382, seconds=np.inf)
+    assert violations(tallies) == [] and sum(tally.solves for tally in tallies.values()) > 0
+
+
 LIES = {
     "a gap that is too small": lambda proof: replace(proof, gap=1e-3 * proof.gap),
     "an objective that is too small": lambda proof: replace(
