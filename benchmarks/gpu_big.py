@@ -30,8 +30,8 @@ SETTINGS = ["0.5,0.01", "0.4,0.05", "0.3,0.1", "0.2,0.2", "0.1,0.5"]
 PARTS: list[tuple[Any, str, str]] = [
     (column_ascent.ColumnAscent, "sweep", "sweeps"),
     (column_ascent.ColumnAscent, "_reorder", "orders of columns"),
-    (big_sweeps, "_begin", "start of sweeps"),
-    (big_sweeps, "_update_best", "looks at the gap"),
+    (big_sweeps, "_start_ascent", "start of sweeps"),
+    (big_sweeps, "_point", "Theta of the sweeps"),
     (dual_point.DualPoint, "_logdet", "factors"),
     (dual_point.DualPoint, "with_rounding", "rounding"),
     (dual_point.DualPoint, "n_absent", "zeros proved"),
