@@ -72,5 +72,11 @@ def escape(app, what, name, obj, options, lines):
             lines[number] = line
 
 
+def link_results(app, docname, source):
+    """The repository has the pages of measurements under `benchmarks/`, the site under `results/`."""
+    source[0] = source[0].replace("](../benchmarks/results/", "](results/")
+
+
 def setup(app):
+    app.connect("source-read", link_results)
     app.connect("autodoc-process-docstring", escape, priority=900)

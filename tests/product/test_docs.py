@@ -103,6 +103,27 @@ def test_results_name_script_date_and_machine(path):
     assert re.search(r"\d{4}-\d\d-\d\d", text) and re.search(r"\d+ cores|two cores", text)
 
 
+def test_every_page_of_results_is_on_the_site():
+    assert {page.name for page in (DOCS / "results").glob("*.md")} == {"index.md", *(page.name for page in RESULTS)}
+    for page in RESULTS:
+        assert f"{{include}} ../../benchmarks/results/{page.name}\n" in (DOCS / "results" / page.name).read_text(
+            "utf-8"
+        )
+
+
+def test_links_of_the_readme_lead_to_the_repository_from_a_package_index():
+    core = pytest.importorskip("hatchling.metadata.core")
+    manager = importlib.import_module("hatchling.plugin.manager").PluginManager()
+    readme = core.ProjectMetadata(str(ROOT), manager).core.readme
+    repository = "https://github.com/jointglasso/jointglasso"
+    expected = {
+        f"{repository}/{'raw' if mark else 'blob'}/main/{file}"
+        for mark, file in re.findall(r"(!?)\[[^]]*\]\(([^)]*)\)", (ROOT / "README.md").read_text("utf-8"))
+    }
+    assert len(expected) > 20
+    assert set(re.findall(r"\[[^]]*\]\(([^)]*)\)", readme)) == expected
+
+
 def test_the_performance_page_has_six_tables_and_one_picture():
     text = (DOCS / "performance.md").read_text("utf-8")
     assert len(re.findall(r"^\|(?:-+\|)+$", text, flags=re.M)) == 6 and text.count("![") == 1

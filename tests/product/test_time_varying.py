@@ -14,7 +14,7 @@ from sklearn.base import clone
 import jointglasso as jgl
 from jointglasso.cli import main
 from jointglasso.data.windows import DependentSamplesWarning, time_windows
-from jointglasso.report.payload import make_payload
+from jointglasso.report.write import make_payload
 
 # Windows
 

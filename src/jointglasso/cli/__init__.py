@@ -1,7 +1,7 @@
 """Command-line interface of the library.
 
-One module for each command or two. `session` holds the shared behaviour (JSON output, exit codes, errors), `folder` the
-atomic writing of result folders.
+One module for each command or related ones. `session` holds the shared behaviour (JSON output, exit codes, errors),
+`folder` the atomic writing of result folders.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import click
 
 from jointglasso.cli.doctor import doctor
 from jointglasso.cli.export import export, report
-from jointglasso.cli.fit import demo, fit
+from jointglasso.cli.fit import demo, fit, select
 from jointglasso.cli.infer import infer
 from jointglasso.cli.screen import screen
-from jointglasso.cli.select import select
 from jointglasso.cli.session import EXIT_CODES
 
 

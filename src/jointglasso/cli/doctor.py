@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+import jointglasso as jgl
 from jointglasso._optional import version_of
 from jointglasso.cli.session import Command, Session
 
@@ -26,8 +27,6 @@ def doctor(session: Session, warm: bool) -> None:
     Example:
       jointglasso doctor --warm
     """
-    import jointglasso as jgl
-
     facts = _facts()
     if warm:
         facts["seconds_to_warm"] = jgl.warm_kernels()
@@ -41,7 +40,6 @@ def _facts() -> dict[str, Any]:
     import scipy.linalg  # noqa: F401  loads the BLAS that is then listed
     from threadpoolctl import threadpool_info
 
-    import jointglasso as jgl
     from jointglasso._memory import available_memory
     from jointglasso._threads import available_cores
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+import jointglasso as jgl
 from jointglasso.cli.folder import MARK
 from jointglasso.cli.session import Command, Session
 
@@ -28,8 +29,6 @@ def report(session: Session, solution: Path, out: Path, title: str | None) -> No
     Example:
       jointglasso report networks/solution.jgl -o report.html
     """
-    import jointglasso as jgl
-
     loaded, mark = jgl.load(solution), solution.parent / MARK
     facts = json.loads(mark.read_text(encoding="utf-8")) if mark.is_file() else {}
     written = jgl.write_report(out, loaded, title=title or facts.get("title"), notes=facts.get("notes"))
@@ -57,8 +56,6 @@ def export(session: Session, solution: Path, out: tuple[Path, ...], class_name: 
     Example:
       jointglasso export networks/solution.jgl networks.graphml edges.csv
     """
-    import jointglasso as jgl
-
     networks = jgl.JointNetworks.from_solution(jgl.load(solution))
     written = [networks.export(path, format, class_name=class_name) for path in out]
     for path in written:

@@ -1,33 +1,85 @@
-"""`jointglasso fit` and `jointglasso demo`: from a file, or a data set of the package, to a folder with networks."""
+"""`jointglasso select`, `fit` and `demo`: choice of the penalties, and a folder with networks."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+import jointglasso as jgl
 from jointglasso._display import table_text
 from jointglasso.cli.folder import ResultFolder
 from jointglasso.cli.input_data import Data, prepare, read_data
 from jointglasso.cli.options import CRITERIA, data_options, folder_options, grid_options, score_options, solve_options
 from jointglasso.cli.results import (
     Result,
+    can_draw,
     facts_of,
-    kinds_of_pairs,
     networks_in_words,
     print_differences,
+    result_folder,
     significant_differences,
     tested_differences,
+    write_parameters,
     write_result,
+    write_selection,
     written_to,
 )
 from jointglasso.cli.session import INTERRUPTED, NOT_CONVERGED, OK, Command, Session
 from jointglasso.cli.solving import arguments_of_solve, bar_options, choose, counting, noting, workers_of
 
-if TYPE_CHECKING:
-    from jointglasso import Solution
+
+@click.command(cls=Command)
+@data_options()
+@click.option("--criterion", type=CRITERIA, default="jbic", show_default=True, help="Criterion to minimise.")
+@folder_options("table, explanation and figure")
+@solve_options
+@grid_options
+@score_options
+@click.pass_obj
+def select(session: Session, /, **options: Any) -> int:
+    """Choose the penalties by a criterion.
+
+    Solves FILE over a grid of penalties, prints the score of each, and explains the choice. On Ctrl-C the
+    choice is made among the points solved so far; with --checkpoint the same command resumes from there.
+
+    \b
+    Example:
+      jointglasso select cells.csv --label condition --criterion cv --out choice
+    """
+    with result_folder(session, options) as folder:
+        data = read_data(session, options)
+        with workers_of(session, options) as executor:
+            selection = choose(session, data, options["criterion"], {**options, "executor": executor})
+        points = selection.table[["lambda1", "lambda2", "edges", "score"]][selection.records["tried"]]
+        points.insert(0, "", ["* " if point == selection.best else "" for point in points.index])
+        session.echo("\n" + table_text(points, len(points), digits=7))
+        session.echo("\n" + session.in_options(selection.explain()))
+        if folder is not None:
+            write_selection(folder, selection)
+            if can_draw(session):
+                jgl.plots.plot_selection(selection, path=folder / "selection.png")
+            write_parameters(folder, session, data, chosen={"lambda1": selection.lambda1, "lambda2": selection.lambda2})
+    chosen = f"--lambda1 {selection.lambda1:.6g} --lambda2 {selection.lambda2:.6g}"
+    session.echo(f"To estimate the networks there: jointglasso fit ... {chosen} --out FOLDER")
+    session.add(
+        lambda1=selection.lambda1,
+        lambda2=selection.lambda2,
+        criterion=selection.criterion,
+        score=selection.score,
+        best=selection.best,
+        contenders=selection.contenders,
+        grid=selection.records,
+        explanation=session.in_options(selection.explain()),
+        interrupted=selection.interrupted,
+        data=data.facts,
+        n_failed=selection.n_failed,
+    )
+    if selection.interrupted:
+        return INTERRUPTED
+    return NOT_CONVERGED if selection.n_failed else OK
 
 
 @click.command(cls=Command)
@@ -108,7 +160,7 @@ def print_result(session: Session, result: Result, target: ResultFolder) -> None
     for text in filter(None, (significant_differences(result), session.in_options(str(solution)))):
         session.echo(text)
     session.echo(written_to(target))
-    session.add(**facts_of(solution), pairs=kinds_of_pairs(result.networks), out=target.path, data=result.data.facts)
+    session.add(**facts_of(result), out=target.path)
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -127,7 +179,6 @@ def _check(options: dict[str, Any]) -> None:
 
 def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
     """Select the penalties where they are not fixed, solve, certify and compute the stability of the edges."""
-    import jointglasso as jgl
     from jointglasso.selection.relaxed import with_refit
 
     selection = None
@@ -160,10 +211,8 @@ def _solve(session: Session, data: Data, options: dict[str, Any]) -> Result:
 
 def _solve_at(
     session: Session, data: Data, options: dict[str, Any], penalties: tuple[float, float], **more: Any
-) -> Solution:
+) -> jgl.Solution:
     """Solve at given penalties, with a progress bar."""
-    import jointglasso as jgl
-
     with jgl.RichProgress(**bar_options(session)) as progress:
         return jgl.solve(
             data.source,
@@ -179,8 +228,6 @@ def _solve_at(
 
 
 def _edge_stability(session: Session, data: Data, solution: Any, options: dict[str, Any]) -> Any:
-    import jointglasso as jgl
-
     with counting(session, "stability of the edges") as show:
         return jgl.edge_stability(
             data.samples,
@@ -211,7 +258,6 @@ def demo(session: Session, out: Path) -> int:
     Example:
       jointglasso demo --out demo
     """
-    import jointglasso as jgl
     from jointglasso.data.samples import Samples
 
     target = ResultFolder(out, overwrite=True)

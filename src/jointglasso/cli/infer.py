@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import jointglasso as jgl
 from jointglasso._display import table_text
 from jointglasso._files import atomic_text
 from jointglasso.cli.input_data import Data, covariates_of, prepare, read_labelled, samples_of, shape
@@ -20,7 +21,6 @@ from jointglasso.cli.solving import counting, noting
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jointglasso import Inference, NetworkBootstrap
     from jointglasso.data.samples import Samples
 
 #: Rows of a table that are printed.
@@ -57,8 +57,6 @@ def infer(session: Session, /, **options: Any) -> int:
       jointglasso infer cells.csv --label condition --out tests
       jointglasso infer cells.csv --label condition --groups subject --covariates batch,age --out tests
     """
-    import jointglasso as jgl
-
     _check(options)
     with result_folder(session, options) as folder:
         samples, data, arguments = _read(session, options)
@@ -115,7 +113,7 @@ def _check(options: dict[str, Any]) -> None:
     )  # fmt: skip
 
 
-def _print_tables(session: Session, result: Inference, fdr: float, described: str) -> None:
+def _print_tables(session: Session, result: jgl.Inference, fdr: float, described: str) -> None:
     """Print the first significant edges and differences, and the notes that are no part of the text `described`."""
     edges = result.edges(fdr=fdr)
     counts = {name: int((edges["class"] == name).sum()) for name in result.class_names}
@@ -139,11 +137,9 @@ def _print_differences(session: Session, what: str, table: pd.DataFrame) -> None
 
 
 def _write(
-    session: Session, folder: Path, data: Data, results: tuple[Inference, NetworkBootstrap | None], options: Any
+    session: Session, folder: Path, data: Data, results: tuple[jgl.Inference, jgl.NetworkBootstrap | None], options: Any
 ) -> None:
     """Write tables, networks, report and figures into the result folder."""
-    import jointglasso as jgl
-
     (result, bootstrap), fdr = results, options["fdr"]
     tables = {"edges": result.edges(), "common": result.pooled_effect()}
     if result.n_classes > 1:
@@ -173,12 +169,11 @@ def _write(
     write_parameters(folder, session, data)
 
 
-def _draw(folder: Path, result: Inference, bootstrap: NetworkBootstrap | None, fdr: float) -> None:
-    from jointglasso import plots
+def _draw(folder: Path, result: jgl.Inference, bootstrap: jgl.NetworkBootstrap | None, fdr: float) -> None:
 
     folder.mkdir()
-    plots.plot_intervals(result, fdr=fdr, path=folder / "intervals.png")
+    jgl.plots.plot_intervals(result, fdr=fdr, path=folder / "intervals.png")
     if bootstrap is not None:
-        plots.plot_bootstrap(bootstrap, path=folder / "centrality.png")
+        jgl.plots.plot_bootstrap(bootstrap, path=folder / "centrality.png")
     if result.n_classes > 1:
-        plots.plot_volcano(result, fdr=fdr, path=folder / "volcano.png")
+        jgl.plots.plot_volcano(result, fdr=fdr, path=folder / "volcano.png")

@@ -102,12 +102,13 @@ def read_labelled(
 
 
 def samples_of(table: LabelledTable, options: dict[str, Any]) -> Samples:
-    """Samples of a table, with its classes in the order that the options ask for."""
+    """Samples of a table, with its classes in the order of --classes, or else of --rename."""
     from jointglasso.data.samples import Samples
 
-    samples = Samples.from_labels(table.X, table.y, table.variable_names).loaded()
-    order = class_order(table, options)
-    return samples if order is None else samples.in_order(order)
+    samples, new_names = Samples.from_labels(table.X, table.y, table.variable_names).loaded(), _new_names(options)
+    first = [new_names.get(name, name) for name in split(options["classes"])] or list(new_names.values())
+    order = [name for name in dict.fromkeys([*first, *table.classes]) if name in table.classes]
+    return samples.in_order(order) if first else samples
 
 
 def covariates_of(table: LabelledTable, options: dict[str, Any]) -> pd.DataFrame:
@@ -168,15 +169,6 @@ def _sha256(file: Path) -> str:
 
 def _new_names(options: dict[str, Any]) -> dict[str, str]:
     return dict(assignments("--rename", split(options["rename"]), "OLD=NEW"))
-
-
-def class_order(table: LabelledTable, options: dict[str, Any]) -> list[str] | None:
-    """Classes in the order of --classes, or else of --rename; None for the default order."""
-    renamed = _new_names(options)
-    order = [renamed.get(name, name) for name in split(options["classes"])] or list(dict.fromkeys(renamed.values()))
-    if not order:
-        return None
-    return [name for name in order if name in table.classes] + [name for name in table.classes if name not in order]
 
 
 def one_class_each(tables: dict[Path, LabelledTable], *, union: bool = False) -> LabelledTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,7 @@ READ = (
 
 def together(*options: Decorator) -> Decorator:
     """Compose several option decorators into one."""
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
 def data_options(association: str = "pearson") -> Decorator:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import jointglasso as jgl
 from jointglasso._display import table_text
 from jointglasso._files import atomic_text, write_columns
 from jointglasso._wording import count
@@ -28,7 +29,6 @@ from jointglasso.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jointglasso import EdgeStability, Inference, JointNetworks, SelectionResult, Solution
     from jointglasso.cli.input_data import Data
 
 
@@ -61,11 +61,11 @@ class Result:
     """Result of a fit: data, solution, networks, model selection and stability."""
 
     data: Data
-    solution: Solution
-    networks: JointNetworks
-    selection: SelectionResult | None = None
-    stability: EdgeStability | None = None
-    inference: Inference | None = None
+    solution: jgl.Solution
+    networks: jgl.JointNetworks
+    selection: jgl.SelectionResult | None = None
+    stability: jgl.EdgeStability | None = None
+    inference: jgl.Inference | None = None
     """Tests of the differences between the classes."""
     not_tested: str = "jointglasso infer tests them"
     """Why the differences are not tested."""
@@ -98,7 +98,7 @@ def write_result(
     write_parameters(folder, session, result.data, solution=solution.parameters, title=options["title"], notes=notes)
 
 
-def write_selection(folder: Path, selection: SelectionResult) -> None:
+def write_selection(folder: Path, selection: jgl.SelectionResult) -> None:
     """Write the grid with its scores, and the explanation of the choice."""
     write_table(folder / "selection.csv", selection.records)
     atomic_text(folder / "selection.txt", selection.explain() + "\n")
@@ -113,20 +113,18 @@ def write_table(path: Path, table: Any) -> None:
 
 def _write_figures(folder: Path, result: Result, options: Mapping[str, Any], groups: Any) -> None:
     """Draw the figures for which the result has data."""
-    from jointglasso import plots
-
     networks, solution = result.networks, result.solution
     folder.mkdir()
-    plots.plot_networks(networks, groups=groups, path=folder / "networks.png")
-    plots.plot_degrees(networks, path=folder / "degrees.png")
-    plots.plot_adjacency(networks, solution.partition, path=folder / "adjacency.png")
-    plots.plot_centrality(networks, path=folder / "centrality.png")
+    jgl.plots.plot_networks(networks, groups=groups, path=folder / "networks.png")
+    jgl.plots.plot_degrees(networks, path=folder / "degrees.png")
+    jgl.plots.plot_adjacency(networks, solution.partition, path=folder / "adjacency.png")
+    jgl.plots.plot_centrality(networks, path=folder / "centrality.png")
     if result.selection is not None:
-        plots.plot_selection(result.selection, path=folder / "selection.png")
+        jgl.plots.plot_selection(result.selection, path=folder / "selection.png")
     if options["time"] is not None:
-        plots.plot_over_time(networks, path=folder / "over_time.png")
+        jgl.plots.plot_over_time(networks, path=folder / "over_time.png")
     if networks.has_stability:
-        plots.plot_stability(networks, path=folder / "stability.png")
+        jgl.plots.plot_stability(networks, path=folder / "stability.png")
     if options["differences"]:
         _draw_differences(folder, result)
 
@@ -140,8 +138,6 @@ def can_draw(session: Session) -> bool:
 
 
 def _write_report(folder: Path, result: Result, options: dict[str, Any]) -> None:
-    import jointglasso as jgl
-
     prepared = {name: result.data.preparation.get(name) for name in ("association", "missing")}
     jgl.write_report(
         folder / "report.html",
@@ -184,15 +180,13 @@ def _difference_table(result: Result) -> pd.DataFrame:
 
 def _draw_differences(folder: Path, result: Result) -> None:
     """Draw a figure for each pair of classes, up to `MAX_DRAWN`."""
-    from jointglasso.plots import plot_differences
-
     networks = result.networks
     table = networks.differences()
     sizes = (table["difference"] ** 2).groupby([table["class1"], table["class2"]], sort=False).sum()
     largest = sizes.sort_values(ascending=False, kind="stable").index[:MAX_DRAWN]
     for number, (one, two) in enumerate(largest, start=1):
         safe = re.sub(r"[^\w.+-]+", "_", f"difference_{number}_{one}_minus_{two}")[:160]
-        plot_differences(networks, one, two, tested=result.inference, path=folder / f"{safe}.png")
+        jgl.plots.plot_differences(networks, one, two, tested=result.inference, path=folder / f"{safe}.png")
 
 
 def significant_differences(result: Result) -> str:
@@ -222,27 +216,18 @@ def print_differences(session: Session, result: Result) -> None:
     session.add(differences=table.head(MAX_PRINTED).to_dict("records"))
 
 
-def kinds_of_pairs(networks: JointNetworks) -> dict[str, int]:
-    """Number of pairs of variables with an edge, by kind: shared, partly shared, specific."""
-    import numpy as np
-
-    from jointglasso.networks.edge_list import KINDS
-
-    counts = np.bincount(networks.edge_list.kind_of_pair, minlength=len(KINDS))
-    return dict(zip(KINDS, counts.tolist(), strict=True))
-
-
-def networks_in_words(networks: JointNetworks) -> str:
+def networks_in_words(networks: jgl.JointNetworks) -> str:
     """Edges of each class, those in common, and those of equal value where the penalty is of the fused kind."""
-    from jointglasso.networks.clusters import summary_of_edge_clusters
+    from jointglasso.networks.comparisons import summary_of_edge_clusters
 
     if not networks.edge_list.n_pairs:
         return f"{networks}\nNo two variables are joined in any class: at these penalties the data show no edge."
     return str(networks) if networks.edge_clusters is None else f"{networks}\n{summary_of_edge_clusters(networks)}"
 
 
-def facts_of(solution: Solution) -> dict[str, Any]:
-    """Fields of a solution for JSON."""
+def facts_of(result: Result) -> dict[str, Any]:
+    """Fields of a result for JSON."""
+    solution = result.solution
     certificate, latent = solution.certificate, solution.low_rank
     return {
         "lambda1": solution.parameters["lambda1"],
@@ -260,6 +245,8 @@ def facts_of(solution: Solution) -> dict[str, Any]:
         **({} if solution.edge_clusters is None else {"comparisons": solution.edge_clusters.count()}),
         "largest_block": solution.partition.largest,
         "seconds": solution.timings["total"],
+        "pairs": result.networks.edge_list.pairs_by_kind,
+        "data": result.data.facts,
     }
 
 
@@ -273,12 +260,11 @@ SAMPLES_BY_VARIABLE = 0.2
 RATE = 0.1
 
 
-def tested_differences(data: Data) -> tuple[Inference | None, str]:
+def tested_differences(data: Data) -> tuple[jgl.Inference | None, str]:
     """Result of `infer` on the samples of a fit, or None with the reason.
 
     Pearson's correlations are tested on normal scores: with them heavy tails make differences where there are none.
     """
-    import jointglasso as jgl
     from jointglasso.data.kinds import LATENT
     from jointglasso.data.windows import DependentSamplesWarning
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+import jointglasso as jgl
 from jointglasso._display import table_text
 from jointglasso.cli.input_data import Data, read_data
 from jointglasso.cli.options import data_options
 from jointglasso.cli.session import Command, Session
-
-if TYPE_CHECKING:
-    from jointglasso import ComponentCurve
 
 RULES = {
     "none": "no screening",
@@ -47,8 +45,6 @@ def screen(session: Session, /, **options: Any) -> None:
       jointglasso screen cells.csv --label condition
       jointglasso screen cells.csv --label condition --lambda1 0.3 --lambda2 0.1
     """
-    import jointglasso as jgl
-
     data = read_data(session, options)
     lambda1, lambda2, ratio = _penalties(options)
     curve = jgl.component_curve(data.source, ratio, weights=data.preparation["weights"], n_lambdas=options["points"])
@@ -76,7 +72,7 @@ def _penalties(options: dict[str, Any]) -> tuple[float | None, float, float]:
     return lambda1, lambda2, lambda2 / lambda1 if lambda1 else options["ratio"]
 
 
-def _suggest(curve: ComponentCurve, n_variables: int) -> tuple[float, float]:
+def _suggest(curve: jgl.ComponentCurve, n_variables: int) -> tuple[float, float]:
     """Suggested penalties: above the percolation threshold of pure noise, with blocks of moderate size."""
     affordable = curve.smallest_lambda(min(n_variables, SIZES[-1]))[0]
     lambda1 = max(affordable, min(curve.percolation or 0.0, curve.lambda_max))
@@ -85,7 +81,7 @@ def _suggest(curve: ComponentCurve, n_variables: int) -> tuple[float, float]:
     return lambda1, curve.ratio * lambda1
 
 
-def _show_suggestions(session: Session, curve: ComponentCurve, suggested: tuple[float, float], p: int) -> None:
+def _show_suggestions(session: Session, curve: jgl.ComponentCurve, suggested: tuple[float, float], p: int) -> None:
     smallest = {size: curve.smallest_lambda(size) for size in SIZES if size < p}
     for size, (lambda1, lambda2) in smallest.items():
         lower = "" if curve.reaches(size) else " (smaller ones were not computed)"
@@ -100,19 +96,17 @@ def _show_suggestions(session: Session, curve: ComponentCurve, suggested: tuple[
 
 
 def _show_rules(session: Session, data: Data, lambda1: float, lambda2: float) -> None:
-    import jointglasso as jgl
+    import pandas as pd
 
     weights = data.preparation["weights"]
-    partitions = {rule: jgl.screen(data.source, lambda1, lambda2, rule=rule, weights=weights) for rule in RULES}
-    rules = {
-        rule: {"n_blocks": part.n_blocks, "largest": part.largest, "cost": int(part.cost)}
-        for rule, part in partitions.items()
-    }
+    rules, rows = {}, []
+    for rule, words in RULES.items():
+        part = jgl.screen(data.source, lambda1, lambda2, rule=rule, weights=weights)
+        rules[rule] = {"n_blocks": part.n_blocks, "largest": part.largest, "cost": int(part.cost)}
+        rows.append({"rule": f"{rule} ({words})", **rules[rule]})
     plan = jgl.plan(data.source, lambda1, lambda2, weights=weights)
-    columns: dict[str, Any] = {"rule": [f"{rule} ({words})" for rule, words in RULES.items()]}
-    columns |= {name: [fact[name] for fact in rules.values()] for name in ("n_blocks", "largest", "cost")}
     session.echo(f"\nBlocks by screening rule at lambda1 = {lambda1:.4g}, lambda2 = {lambda2:.4g}:")
-    session.echo(table_text(columns))
+    session.echo(table_text(pd.DataFrame(rows)))
     session.echo(f"\nOne solve there: {plan}.")
     session.echo(
         "jointglasso fit without --lambda1 chooses the penalties by about 40 solves and refits, at weaker ones too, "

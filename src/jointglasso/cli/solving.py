@@ -7,21 +7,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+import jointglasso as jgl
 from jointglasso._display import readable_seconds
 from jointglasso._optional import require
 from jointglasso.cli.input_data import Data
 from jointglasso.cli.options import numbers, split
 from jointglasso.cli.session import Session
 from jointglasso.errors import InputError
-
-if TYPE_CHECKING:
-    from jointglasso import LambdaGrid, SelectionResult
-    from jointglasso.selection import SelectionProgress
-
 
 #: From this many variables on a note on the time is printed: at the smallest penalties of a grid all variables form
 #: one block.
@@ -84,10 +80,8 @@ def _edge(word: str, classes: Sequence[str]) -> tuple[str, str, float]:
     )
 
 
-def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
+def make_grid(options: dict[str, Any], data: Data) -> jgl.LambdaGrid:
     """Penalty grid of the options."""
-    import jointglasso as jgl
-
     arguments: dict[str, Any] = {
         name: options[name] for name in ("n_lambdas", "min_ratio") if options[name] is not None
     }
@@ -99,10 +93,8 @@ def make_grid(options: dict[str, Any], data: Data) -> LambdaGrid:
     return jgl.lambda_grid(data.source, weights=data.preparation["weights"], **arguments)
 
 
-def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]) -> SelectionResult:
+def choose(session: Session, data: Data, criterion: str, options: dict[str, Any]) -> jgl.SelectionResult:
     """Select the penalties by a criterion."""
-    import jointglasso as jgl
-
     has_grid_options = any(options[name] is not None for name in ("n_lambdas", "ratios", "min_ratio"))
     if data.samples.n_variables > MANY_VARIABLES:
         session.note(
@@ -182,12 +174,12 @@ def bar_options(session: Session) -> dict[str, Any]:
 
 
 @contextmanager
-def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Callable[[SelectionProgress], None]]:
+def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Callable[[jgl.SelectionProgress], None]]:
     """Yield a callback for `select` and `edge_stability` that shows what is done (solves, resamples) and what is left.
 
     On a terminal this is a progress bar, elsewhere lines as in `noting`, also before the first solve.
     """
-    latest: list[tuple[float, SelectionProgress]] = []
+    latest: list[tuple[float, jgl.SelectionProgress]] = []
 
     def state() -> str:
         if not latest:
@@ -204,14 +196,14 @@ def counting(session: Session, what: str, unit: str = "solves") -> Iterator[Call
     with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), **bar_options(session)) as bar:
         task = bar.add_task(what, total=None)
 
-        def show(progress: SelectionProgress) -> None:
+        def show(progress: jgl.SelectionProgress) -> None:
             words = f"{what}: {progress.stage}"
             bar.update(task, description=words, completed=progress.done, total=progress.total or None)
 
         yield show
 
 
-def progress_in_words(progress: SelectionProgress, unit: str, waited: float) -> str:
+def progress_in_words(progress: jgl.SelectionProgress, unit: str, waited: float) -> str:
     """Stage, solves done and time for the others; after `waited` seconds without a report no time is predicted."""
     words = f"{progress.stage}, {progress.done} of about {progress.total} {unit}" if progress.total else progress.stage
     if FIRST_ESTIMATE <= progress.done < progress.total:

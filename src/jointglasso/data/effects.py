@@ -176,18 +176,19 @@ def by_class(name: str, values: Any, samples: Samples) -> list[Any] | None:
             raise InputError(
                 f"{name} is a dict of {sorted(parts)}, the classes are {sorted(samples.class_names)}.", name
             )
-        values = [_table(parts[label]) for label in samples.class_names]
-        for label, part, size in zip(samples.class_names, values, samples.sizes, strict=True):
+        tables = [_table(parts[label]) for label in samples.class_names]
+        for label, part, size in zip(samples.class_names, tables, samples.sizes, strict=True):
             if len(part) != size:
                 raise InputError(
                     f"{name} has {len(part)} rows in class {label!r}, which has {size} samples.", name, class_name=label
                 )
-        return [_column(name, part) if name == "groups" else part for part in values]
-    table = _table(values)
-    n_rows = int(samples.sizes.sum())
-    if len(table) != n_rows:
-        raise InputError(f"{name} has {len(table)} rows, but there are {n_rows} samples: give one row for each.", name)
-    return [_column(name, table.iloc[part]) if name == "groups" else table.iloc[part] for part in samples.rows]
+    else:
+        table, n_rows = _table(values), int(samples.sizes.sum())
+        if len(table) != n_rows:
+            problem = f"{name} has {len(table)} rows, but there are {n_rows} samples"
+            raise InputError(f"{problem}: give one row for each.", name)
+        tables = [table.iloc[part] for part in samples.rows]
+    return [_column(name, part) for part in tables] if name == "groups" else tables
 
 
 def _table(values: Any) -> Any:

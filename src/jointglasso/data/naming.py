@@ -57,8 +57,10 @@ def distinct_class_names(class_names: Any, n_classes: int) -> list[str]:
 
 
 def names_of_all(parameter: str, values: Any, expected: int, what: str) -> list[str]:
-    """List of names of the `expected` length."""
-    names = word_list(parameter, values)
+    """List of names of the `expected` length; a single string is refused."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputTypeError(f"{parameter} must be a list of names, not {type(values).__name__} {values!r}.", parameter)
+    names = [str(name) for name in values]
     if len(names) != expected:
         raise InputError(
             f"{parameter} has {len(names)} names, but there are {expected} {what}: give one name each.", parameter
@@ -82,13 +84,6 @@ def require_whole_characters(names: Sequence[str], what: str) -> None:
             "rename it.",
             f"{what}_names",
         ) from None
-
-
-def word_list(parameter: str, values: Any) -> list[str]:
-    """Names as a list of strings; a single string is refused."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputTypeError(f"{parameter} must be a list of names, not {type(values).__name__} {values!r}.", parameter)
-    return [str(name) for name in values]
 
 
 def column_names(data: Any) -> list[str] | None:

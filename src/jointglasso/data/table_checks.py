@@ -50,7 +50,7 @@ class SampleRows:
     @property
     def is_stored(self) -> bool:
         """Whether other processes can read the table from its file."""
-        return is_stored(self._table)
+        return place_of(self._table) is not None or is_from(self._table, "zarr")
 
     @staticmethod
     def can_read(data: Any) -> bool:
@@ -256,11 +256,6 @@ def place_of(table: Any) -> tuple[Any, ...] | None:
         path = os.path.abspath(table.file.filename)
         return "h5py", path, os.path.getsize(path), (table.name,)
     return None
-
-
-def is_stored(table: Any) -> bool:
-    """Whether other processes can read a table from its file."""
-    return place_of(table) is not None or is_from(table, "zarr")
 
 
 def open_place(place: tuple[Any, ...]) -> Any:

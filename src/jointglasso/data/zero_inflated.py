@@ -34,9 +34,7 @@ _PIECE = 200
 
 def zero_inflated_variables(samples: Samples) -> BoolArray:
     """Mask (p,) of the variables without negative values and with zeros, over all classes."""
-    lowest = np.full(samples.n_variables, np.inf)
-    for X in samples.matrices:
-        lowest = np.fmin(lowest, np.nanmin(X, axis=0))
+    lowest = np.fmin.reduce([np.nanmin(X, axis=0) for X in samples.matrices])
     return np.asarray(lowest == 0.0)
 
 

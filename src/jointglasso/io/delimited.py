@@ -5,19 +5,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
 from jointglasso._files import original
 from jointglasso._wording import count, listed
-from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
 from jointglasso.io.grid import COMMA_NUMBER, THOUSANDS, Grid, NumberFormat, build_grid, numbered
-from jointglasso.io.opening import read_text
-from jointglasso.io.reading_options import ReadOptions
-
-wrong = partial(InputError, parameter="path")
+from jointglasso.io.opening import ReadOptions, read_text, wrong
 
 #: Delimiters that are detected, with their names in messages.
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "vertical bar"}
@@ -166,7 +161,7 @@ def _score(rows: list[list[str]]) -> tuple[bool, float]:
 
 def _number_format(text: str, delimiter: str, path: str, options: ReadOptions) -> NumberFormat:
     """Format of the numbers; a decimal comma is detected where commas do not separate cells."""
-    decimal, ambiguous = options.decimal or ".", ""
+    ambiguous = ""
     if options.decimal is None and delimiter != "," and options.thousands is None and "," in text:
         for _, row in DelimitedRows(text, delimiter, path, options.comment):
             for cell in filter(COMMA_NUMBER.fullmatch, map(str.strip, row)):
@@ -177,7 +172,7 @@ def _number_format(text: str, delimiter: str, path: str, options: ReadOptions) -
         readings = f"{ambiguous.replace(',', '.')} or {ambiguous.replace(',', '')}"
         remedy = f"say {argument('decimal', ',')} or {argument('thousands', ',')}"
         raise wrong(f"{path}: {ambiguous!r} can mean {readings}: {remedy}.")
-    return NumberFormat(decimal, options.thousands, options.missing_markers)
+    return options.number_format
 
 
 def has_header(cells: list[str], number_format: NumberFormat, path: str, header: bool | None) -> bool:

@@ -24,10 +24,8 @@ from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
 from jointglasso.io.delimited import grid_of_rows
 from jointglasso.io.grid import AnnotatedSamples, Grid, NumberFormat, as_label, build_grid, numbered
-from jointglasso.io.opening import foreign_reader, read_bytes, read_text, require_memory
-from jointglasso.io.reading_options import ReadOptions
+from jointglasso.io.opening import ReadOptions, foreign_reader, read_bytes, read_text, require_memory, wrong
 
-wrong = partial(InputError, parameter="path")
 wrong_sheet = partial(InputError, parameter="sheet")
 
 #: Bytes of memory that a sheet takes for each byte of its text.
@@ -36,7 +34,7 @@ _CELL_TO_TEXT = 2
 
 def read_excel(file: Path, options: ReadOptions) -> Grid:
     """Read one sheet; numbers stored as text are read like those of a text table."""
-    path, number_format = str(file), _number_format(options)
+    path, number_format = str(file), options.number_format
     import pandas as pd
 
     require("openpyxl", "tables")
@@ -57,7 +55,7 @@ def read_excel(file: Path, options: ReadOptions) -> Grid:
 
 def read_parquet(file: Path, options: ReadOptions) -> Grid:
     """Read a data frame; an index with names becomes the first column."""
-    path, number_format = str(file), _number_format(options)
+    path, number_format = str(file), options.number_format
     import pandas as pd
 
     require("pyarrow", "tables")
@@ -87,10 +85,6 @@ def read_parquet(file: Path, options: ReadOptions) -> Grid:
     rows = {i: [cell_text(column.tolist()[i], ".").strip() for column in columns] for i in named_rows}
     lines = range(1, len(frame) + 1)
     return Grid(path, header, values, words, texts, rows, lines, number_format, unit="row", notes=["Parquet"])
-
-
-def _number_format(options: ReadOptions) -> NumberFormat:
-    return NumberFormat(options.decimal or ".", options.thousands, options.missing_markers)
 
 
 def _sheet(sheets: list[str], choice: str | int | None, path: str) -> str:
@@ -204,16 +198,16 @@ def read_h5ad(file: Path, options: ReadOptions) -> AnnotatedSamples:
         require_memory(8.0 * values.shape[0] * values.shape[1], path)
         dense = values.toarray() if sparse.issparse(values) else values
         X = require_no_infinity(np.asarray(dense, dtype=np.float64), path)
-    annotations: dict[str, list[str | None]] = {}
-    for name in options.annotation_names:
-        if name not in data.obs:
-            hint, option = nearest(name, [str(column) for column in data.obs.columns]), options.option_of(name)
-            raise InputError(f"{path} has no column {name!r} in obs ({hint}): correct {argument(option)}.", option)
+    annotations: dict[str, list[str | None]] = {str(column): [] for column in data.obs.columns}
+    for name in set(options.annotation_names) & set(annotations):
         cells = zip(data.obs[name].tolist(), data.obs[name].isna().tolist(), strict=True)
         annotations[name] = [None if missing else as_label(str(value)) for value, missing in cells]
     samples = [str(name) for name in data.obs_names]
     notes = ["AnnData", "X" if options.layer is None else f"layer {options.layer!r}"]
-    return AnnotatedSamples(path, X, [str(n) for n in names], samples, True, annotations, options.inner_label, notes)
+    return AnnotatedSamples(
+        path, X, [str(n) for n in names], samples, True, annotations, options.inner_label, notes,
+        annotation_words="column {} in obs",
+    )  # fmt: skip
 
 
 def _layer(data: Any, layer: str | None, path: str) -> tuple[Any, Any]:
@@ -257,18 +251,16 @@ def read_soft(file: Path, options: ReadOptions) -> AnnotatedSamples:
                 genes.append(cells[1].strip())
                 yield line, [cells[j] for j in chosen]
 
-    number_format = NumberFormat(missing_markers=options.missing_markers)
-    grid = build_grid(path, [header[j] for j in chosen], rows(), (), number_format)
+    grid = build_grid(path, [header[j] for j in chosen], rows(), (), options.number_format)
     for row, column in np.argwhere(grid.is_word[:, 1:]).tolist():
         grid.require_number(row, column + 1)
     title, annotations = _annotations("\n".join(lines[:begin]), samples, path)
-    for name in options.annotation_names:
-        if name not in annotations:
-            hint, option = nearest(name, list(annotations)), options.option_of(name)
-            raise InputError(f"{path} has no subsets of type {name!r} ({hint}): correct {argument(option)}.", option)
     notes = [f"GEO DataSet {title!r}", f"labels to choose from: {listed(annotations) or 'none'}"]
     X, names = np.ascontiguousarray(grid.values[:, 1:].T), _distinct(genes, grid.columns[0])
-    return AnnotatedSamples(path, X, names, samples, True, annotations, options.inner_label, notes)
+    words = "subsets of type {}"
+    return AnnotatedSamples(
+        path, X, names, samples, True, annotations, options.inner_label, notes, annotation_words=words
+    )
 
 
 def _table_bounds(lines: list[str], path: str) -> tuple[int, int]:

@@ -198,20 +198,20 @@ class AnnotatedSamples:
     variables: list[str]  # possibly repeated
     samples: list[str]
     samples_named: bool  # whether the names of the samples come from the file; otherwise they are numbers
-    annotations: dict[str, list[str | None]]  # words that describe the samples, by annotation; None where unknown
+    annotations: dict[str, list[str | None]]  # words that describe the samples; None where unknown; [] if not read
     label: str | None  # the annotation that holds the classes
     notes: list[str]  # how the file was read, in words
     format: NumberFormat = NumberFormat()
+    annotation_words: str = "annotation {}"  # an annotation in messages
 
     def annotation_values(self, name: str, rows: list[int]) -> NDArray[Any]:
         """One annotation of some samples: numbers if all known values are, else words (None where unknown)."""
-        words = [self.annotation(name, "annotations")[i] for i in rows]
+        words = [self.annotations[name][i] for i in rows]
         numbers = [math.nan if word is None else self.format.number(word) for word in words]
         return np.array(words, dtype=object) if None in numbers else np.array(numbers, dtype=np.float64)
 
-    def annotation(self, name: str, option: str) -> list[str | None]:
-        """Words of one annotation, required by `option`."""
+    def require_annotation(self, name: str, option: str) -> None:
+        """Refuse the name of an annotation, given by `option`, that the file does not have."""
         if name not in self.annotations:
-            hint = nearest(name, list(self.annotations))
-            raise InputError(f"{self.path} has no annotation {name!r} ({hint}): correct {argument(option)}.", option)
-        return self.annotations[name]
+            what, hint = self.annotation_words.format(repr(name)), nearest(name, list(self.annotations))
+            raise InputError(f"{self.path} has no {what} ({hint}): correct {argument(option)}.", option)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from jointglasso._wording import count, listed, nearest
 from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
 from jointglasso.io.grid import AnnotatedSamples, Grid, as_label, numbered
-from jointglasso.io.labelling import LabelFile
-from jointglasso.io.reading_options import ReadOptions
-
-wrong = partial(InputError, parameter="path")
+from jointglasso.io.labelled_table import LabelFile
+from jointglasso.io.opening import ReadOptions, wrong
 
 #: Headers of a first column that names samples, or variables, even if the names are numbers; case ignored.
 SAMPLE_HEADERS = frozenset(

@@ -13,11 +13,9 @@ from jointglasso.data.checks import InputError, check_choice
 from jointglasso.io.delimited import read_delimited
 from jointglasso.io.formats import read_excel, read_h5ad, read_npz, read_parquet, read_soft
 from jointglasso.io.grid import AnnotatedSamples, Grid
-from jointglasso.io.labelled_table import LabelledTable
-from jointglasso.io.labelling import label_and_select, read_label_file
-from jointglasso.io.opening import COMPRESSIONS, KINDS, kind_of, read_text, require_file, wrong
+from jointglasso.io.labelled_table import LabelledTable, label_and_select, read_label_file
+from jointglasso.io.opening import COMPRESSIONS, KINDS, ReadOptions, check_options, kind_of, read_text, require_file
 from jointglasso.io.orientation import orient
-from jointglasso.io.reading_options import ReadOptions, check_options
 
 #: Readers of files whose rows are known to be samples, and of those whose orientation has to be determined.
 SAMPLE_READERS: dict[str, Callable[[Path, ReadOptions], AnnotatedSamples]] = {
@@ -172,5 +170,6 @@ def read_gene_sets(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     lines = [line.split("\t") for line in read_text(file, None).splitlines() if line.strip()]
     short = next((number for number, cells in enumerate(lines, 1) if len(cells) < 3), None)
     if short is not None:
-        raise wrong(f"Set {short} of {file.name!r} has no genes: a line of a .gmt file is name, description, genes.")
+        message = f"Set {short} of {file.name!r} has no genes: a line of a .gmt file is name, description, genes."
+        raise InputError(message, "path")
     return {name: [gene for gene in genes if gene] for name, _, *genes in lines}

@@ -95,6 +95,11 @@ class EdgeList:
         kind[(self.classes_of_pair == 1) & (self.n_classes > 1)] = SPECIFIC
         return kind
 
+    @property
+    def pairs_by_kind(self) -> dict[str, int]:
+        """Number of pairs of each kind."""
+        return dict(zip(KINDS, np.bincount(self.kind_of_pair, minlength=len(KINDS)).tolist(), strict=True))
+
     @cached_property
     def kind(self) -> IntArray:
         """Code of the kind of each edge."""
@@ -106,6 +111,12 @@ class EdgeList:
         table = np.zeros((self.n_pairs, self.n_classes))
         table[self.pair, self.class_index] = np.sign(self.partial_correlation)
         return table
+
+    def node_sums(self, n_variables: int, values: FloatArray | None = None) -> Any:
+        """Sums (p, K) of values (m,) over the edges of each variable, by class; the numbers of edges without values."""
+        cells = np.concatenate([self.first, self.second]) * self.n_classes + np.tile(self.class_index, 2)
+        sums = np.bincount(cells, None if values is None else np.tile(values, 2), n_variables * self.n_classes)
+        return sums.reshape(n_variables, self.n_classes)
 
 
 def edge_list(matrices: Sequence[Any], absent: BoolArray | None = None) -> EdgeList:
@@ -155,13 +166,6 @@ def partial_correlation_matrix(Theta: Any) -> Any:
     row, column, _, partial = upper_entries(Theta)
     upper = sparse.coo_array((partial, (row, column)), shape=Theta.shape)
     return upper + upper.T
-
-
-def as_objects(strings: tuple[str, ...]) -> Any:
-    """Strings as an object array, so that indexing copies references only."""
-    out = np.empty(len(strings), dtype=object)
-    out[:] = strings
-    return out
 
 
 def each(matrices: list[Any] | None, keep: IntArray) -> list[Any] | None:

@@ -19,11 +19,9 @@ import pandas as pd
 
 from jointglasso._files import atomic_write, write_columns
 from jointglasso._optional import require
-from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import listed
 from jointglasso.data.checks import InputError
 from jointglasso.errors import argument
-from jointglasso.networks.edge_list import as_objects
 from jointglasso.networks.layout import common_layout
 from jointglasso.networks.tables import edge_columns
 
@@ -38,13 +36,6 @@ ATTRIBUTES = (
 )  # fmt: skip
 
 
-def chosen_rows(networks: JointNetworks, class_name: str | None) -> IntArray:
-    """Rows of the edge list of one class, or all of them."""
-    if class_name is None:
-        return np.arange(len(networks.edge_list))
-    return np.flatnonzero(networks.edge_list.class_index == networks.class_index(class_name))
-
-
 #: Distance of neighbouring nodes in exported coordinates, about the width of two labels.
 _SPACING = 80.0
 
@@ -52,9 +43,12 @@ _SPACING = 80.0
 _SHAPING = 300
 
 
-def _coordinates(networks: JointNetworks) -> FloatArray:
-    """Coordinates (p, 2) for export; the second axis points downwards."""
-    return _SPACING * common_layout(networks.precision, networks.edge_list.readable_strength(_SHAPING))
+def edge_table(networks: JointNetworks, class_name: str | None) -> dict[str, Any]:
+    """Columns of the edge table of one class, or of all, with the positions of both ends: names can be repeated."""
+    edges = networks.edge_list
+    rows = slice(None) if class_name is None else edges.class_index == networks.class_index(class_name)
+    columns = {**edge_columns(networks), "position1": edges.first, "position2": edges.second}
+    return {name: column[rows] for name, column in columns.items()}
 
 
 def graph_tables(networks: JointNetworks, class_name: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -64,16 +58,16 @@ def graph_tables(networks: JointNetworks, class_name: str | None = None) -> tupl
     missing values. `degree` counts distinct neighbours: a pair with edges in three classes counts once. `weight` is the
     absolute partial correlation, which graph packages use as edge weight.
     """
-    rows, edges = chosen_rows(networks, class_name), networks.edge_list
-    columns = {**edge_columns(networks), "weight": np.abs(edges.partial_correlation)}
-    attributes = [name for name in ATTRIBUTES if name in columns and (name != "stability" or networks.has_stability)]
-    pairs = np.unique(edges.pair[rows], return_index=True)[1]
-    ends = np.concatenate([edges.first[rows][pairs], edges.second[rows][pairs]])
+    edges = pd.DataFrame(edge_table(networks, class_name))
+    edges["weight"] = edges["partial_correlation"].abs()
+    if not networks.has_stability:
+        del edges["stability"]
+    positions = ["position1", "position2"]
+    ends = edges[positions].drop_duplicates().to_numpy().ravel()
     degree = np.bincount(ends, minlength=networks.n_variables)
-    positions = {"position1": edges.first[rows], "position2": edges.second[rows]}
     return (
-        pd.DataFrame({"name": as_objects(networks.variable_names), "degree": degree}),
-        pd.DataFrame({**positions, **{name: columns[name][rows] for name in attributes}}),
+        pd.DataFrame({"name": np.array(networks.variable_names, dtype=object), "degree": degree}),
+        edges[[*positions, *(name for name in ATTRIBUTES if name in edges)]],
     )
 
 
@@ -165,23 +159,17 @@ def write_graphml(networks: JointNetworks, file: IO[bytes], title: str, class_na
             )
     networkx = require("networkx", "networks")
     nodes, edges = graph_tables(networks, class_name)
-    x, y = _coordinates(networks).round(1).T
+    strength = networks.edge_list.readable_strength(_SHAPING)
+    x, y = (_SPACING * common_layout(networks.precision, strength)).round(1).T
     graph = networkx.MultiGraph(name=title)
     graph.add_nodes_from(enumerate(nodes.assign(x=x, y=y).to_dict("records")))
     graph.add_edges_from(edge_rows(edges))
     networkx.write_graphml_xml(graph, file, encoding="utf-8", edge_id_from_attribute=None)
 
 
-def _table(networks: JointNetworks, class_name: str | None) -> dict[str, Any]:
-    """Columns of the edge table, and the positions of both ends, which distinguish variables of one name."""
-    rows, edges = chosen_rows(networks, class_name), networks.edge_list
-    columns = {**edge_columns(networks), "position1": edges.first, "position2": edges.second}
-    return {name: column[rows] for name, column in columns.items()}
-
-
 def write_csv(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
     """Write the edge table as UTF-8 text with commas; an unknown stability is an empty cell."""
-    table = {name: column.tolist() for name, column in _table(networks, class_name).items()}
+    table = {name: column.tolist() for name, column in edge_table(networks, class_name).items()}
     if not networks.has_stability:
         table["stability"] = [""] * len(table["stability"])
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
@@ -193,7 +181,7 @@ def write_csv(networks: JointNetworks, file: IO[bytes], title: str, class_name: 
 def write_parquet(networks: JointNetworks, file: IO[bytes], title: str, class_name: str | None) -> None:
     """Write the edge table as Parquet; the names of all variables and classes go along as metadata."""
     arrow, parquet = require("pyarrow", "tables"), require("pyarrow.parquet", "tables")
-    columns = _table(networks, class_name)
+    columns = edge_table(networks, class_name)
     # An empty column of words would otherwise get no type.
     types = {name: arrow.string() if column.dtype == object else None for name, column in columns.items()}
     table = arrow.table({name: arrow.array(column, type=types[name]) for name, column in columns.items()})

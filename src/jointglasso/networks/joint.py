@@ -15,9 +15,9 @@ from jointglasso._display import html_of
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, InputTypeError, check_count
 from jointglasso.data.naming import distinct_class_names, names_of_all
-from jointglasso.networks import clusters, differences as changes, export as files, tables
+from jointglasso.networks import comparisons, export as files, tables
 from jointglasso.networks.communities import find_communities
-from jointglasso.networks.edge_list import KINDS, EdgeList, each, edge_list, lookup, values_at
+from jointglasso.networks.edge_list import EdgeList, each, edge_list, lookup, values_at
 from jointglasso.penalties.class_graph import complete_of
 from jointglasso.penalties.common import CommonPenalty, shared_values
 from jointglasso.solution import EdgeClusters, Solution
@@ -255,10 +255,7 @@ class JointNetworks:
     @cached_property
     def degree_table(self) -> IntArray:
         """Degrees as an array (p, K)."""
-        edges = self.edge_list
-        ends = np.concatenate([edges.first, edges.second])
-        flat = ends * self.n_classes + np.tile(edges.class_index, 2)
-        return np.bincount(flat, minlength=self.n_variables * self.n_classes).reshape(self.n_variables, self.n_classes)
+        return self.edge_list.node_sums(self.n_variables)
 
     @cached_property
     def _positions(self) -> dict[str, list[int]]:
@@ -308,16 +305,16 @@ class JointNetworks:
     # Tables, described where they are made
 
     centrality = tables.centrality
-    compare = tables.compare
+    compare = comparisons.compare
     degrees = tables.degrees
-    differences = changes.differences
+    differences = comparisons.differences
     edges = tables.edges
     export = files.export
     neighbours = tables.neighbours
     partial_correlations = tables.partial_correlations
-    patterns = clusters.patterns
+    patterns = comparisons.patterns
     predictability = tables.predictability
-    steps = changes.steps
+    steps = comparisons.steps
 
     def hubs(self, n: int = 10, class_name: str | None = None) -> pd.DataFrame:
         """Variables with most edges, over all classes or in one: `n` rows of `degrees`, in decreasing order.
@@ -420,7 +417,6 @@ class JointNetworks:
         return html_of(self)
 
     def __repr__(self) -> str:
-        kinds = np.bincount(self.edge_list.kind_of_pair, minlength=len(KINDS))
-        counted = ", ".join(f"{count} {name}" for name, count in zip(KINDS, kinds, strict=True))
+        counted = ", ".join(f"{count} {name}" for name, count in self.edge_list.pairs_by_kind.items())
         edges = ", ".join(f"{name}: {count}" for name, count in zip(self.class_names, self.n_edges, strict=True))
         return f"JointNetworks({self.n_variables} variables; edges by class {{{edges}}}; pairs {counted})"

@@ -1,4 +1,4 @@
-"""Tables of networks: edges, degrees, partial correlations, overlaps and centrality."""
+"""Tables of networks: edges, degrees, partial correlations and centrality."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from jointglasso._typing import FloatArray, IntArray
 from jointglasso._wording import aligned, count
 from jointglasso.data.checks import InputError
 from jointglasso.errors import warn_caller
-from jointglasso.networks.clusters import same_columns, same_counts
 from jointglasso.networks.communities import node_groups
-from jointglasso.networks.edge_list import KINDS, as_objects
+from jointglasso.networks.comparisons import same_columns
+from jointglasso.networks.edge_list import KINDS, partial_correlation_matrix
 
 if TYPE_CHECKING:
     from jointglasso.networks.joint import JointNetworks
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 def edge_columns(networks: JointNetworks) -> dict[str, Any]:
     """Columns of the edge table, in order."""
     edges = networks.edge_list
-    names = as_objects(networks.variable_names)
+    names = np.array(networks.variable_names, dtype=object)
     return {
         "variable1": names[edges.first],
         "variable2": names[edges.second],
-        "class": as_objects(networks.class_names)[edges.class_index],
+        "class": np.array(networks.class_names, dtype=object)[edges.class_index],
         "precision": edges.precision,
         "partial_correlation": edges.partial_correlation,
-        "kind": as_objects(KINDS)[edges.kind],
+        "kind": np.array(KINDS, dtype=object)[edges.kind],
         "stability": networks.edge_stability,
         "certified": networks.edge_certified,
         **same_columns(networks),
@@ -131,14 +131,13 @@ def partial_correlations(networks: JointNetworks, class_name: str | None = None)
     b  0.4  1.0
     """
     require_dense("A table of partial correlations", networks.n_variables)
-    edges, frames = networks.edge_list, {}
+    frames = {}
     for name in networks.class_names if class_name is None else [str(class_name)]:
-        rows, values = edges.class_index == networks.class_index(name), np.eye(networks.n_variables)
-        first, second = edges.first[rows], edges.second[rows]
-        values[first, second] = values[second, first] = edges.partial_correlation[rows]
+        k = networks.class_index(name)
+        values = partial_correlation_matrix(networks.precision[k]).toarray()
+        np.fill_diagonal(values, 1.0)
         if networks.absent is not None:
-            lacks = networks.absent[networks.class_index(name)]
-            values[lacks] = values[:, lacks] = np.nan
+            values[networks.absent[k]] = values[:, networks.absent[k]] = np.nan
         frames[name] = pd.DataFrame(values, index=networks.variable_names, columns=networks.variable_names)
     return frames if class_name is None else frames[str(class_name)]
 
@@ -165,7 +164,7 @@ def summary(networks: JointNetworks) -> str:
     """Summary of the networks as text."""
     head = f"Networks of {networks.n_variables:,} variables in {count(networks.n_classes, 'class')}"
     if networks.n_classes > 1:
-        shared = int((networks.edge_list.kind_of_pair == KINDS.index("shared")).sum())
+        shared = networks.edge_list.pairs_by_kind["shared"]
         head += f"; {networks.edge_list.n_pairs:,} pairs joined, {shared:,} of them in all classes"
     return "\n".join([head, *aligned(*summary_rows(networks))])
 
@@ -193,52 +192,8 @@ def neighbours(networks: JointNetworks, variable: str | int, class_name: str | N
     other = edges.first[rows] + edges.second[rows] - index
     order = np.lexsort((edges.class_index[rows], other))
     table = networks.edges().iloc[rows[order]].drop(columns=["variable1", "variable2"]).reset_index(drop=True)
-    table.insert(0, "variable", as_objects(networks.variable_names)[other[order]])
+    table.insert(0, "variable", np.array(networks.variable_names, dtype=object)[other[order]])
     return table
-
-
-def overlaps(networks: JointNetworks) -> tuple[IntArray, IntArray, IntArray]:
-    """Numbers (K, K) of common edges, of common edges with different signs, and of edges of the first class.
-
-    Only pairs whose variables both classes have are counted.
-    """
-    edges = networks.edge_list
-    joined = np.abs(edges.signs)
-    common = np.rint(joined.T @ joined).astype(np.int64)
-    # A pair with equal signs adds 1 to the product, one with different signs -1.
-    flips = (common - np.rint(edges.signs.T @ edges.signs).astype(np.int64)) // 2
-    return common, flips, np.rint(joined.T @ edges.has_pair).astype(np.int64)
-
-
-def compare(networks: JointNetworks) -> pd.DataFrame:
-    """Compare all pairs of classes by their estimated edges; `infer` tests differences.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per pair of classes: `class1`, `class2`, the number of edges in both (`common`), in one of them
-        (`only_first`, `only_second`), those of both with different signs (`sign_flips`), and the Jaccard index
-        (`jaccard`), the ratio of common edges to edges in either, NaN when there are none. With a fused penalty
-        also the number of common edges of equal value (`same`), of edges in either of different value
-        (`different`), and of the certified ones among these (`same_certified`, `different_certified`).
-    """
-    common, flips, size = overlaps(networks)
-    union = size + size.T - common
-    index = np.divide(common, union, out=np.full(common.shape, np.nan), where=union > 0)
-    one, two = np.triu_indices(networks.n_classes, 1)
-    names = as_objects(networks.class_names)
-    return pd.DataFrame(
-        {
-            "class1": names[one],
-            "class2": names[two],
-            "common": common[one, two],
-            "only_first": (size - common)[one, two],
-            "only_second": (size - common)[two, one],
-            "sign_flips": flips[one, two],
-            "jaccard": index[one, two],
-            **same_counts(networks, one, two),
-        }
-    )
 
 
 def centrality(networks: JointNetworks, groups: Any = None) -> pd.DataFrame:
@@ -273,10 +228,9 @@ def centrality(networks: JointNetworks, groups: Any = None) -> pd.DataFrame:
     p, K = networks.n_variables, networks.n_classes
     edges, grouping = networks.edge_list, node_groups(networks, groups)
     first, second, value = edges.first, edges.second, edges.partial_correlation
-    cells = np.concatenate([first, second]) * K + np.tile(edges.class_index, 2)  # of a table (p, K)
 
     def sums(of_edge: FloatArray) -> FloatArray:
-        return np.bincount(cells, np.tile(of_edge, 2), p * K).astype(np.float64)
+        return edges.node_sums(p, of_edge).ravel().astype(np.float64)
 
     classes = [edges.class_index == k for k in range(K)]
     if len(first) and p > 2 and find_spec("igraph") is None:
@@ -284,8 +238,8 @@ def centrality(networks: JointNetworks, groups: Any = None) -> pd.DataFrame:
     between = [betweenness(p, first[mask], second[mask], 1.0 / np.abs(value[mask])) for mask in classes]
     table = pd.DataFrame(
         {
-            "variable": np.repeat(as_objects(networks.variable_names), K),
-            "class": np.tile(as_objects(networks.class_names), p),
+            "variable": np.repeat(np.array(networks.variable_names, dtype=object), K),
+            "class": np.tile(np.array(networks.class_names, dtype=object), p),
             "degree": networks.degree_table.ravel(),
             "strength": sums(np.abs(value)),
             "expected_influence": sums(value),

@@ -19,13 +19,11 @@ from jointglasso._optional import require
 require("matplotlib", "plots")
 
 from jointglasso.plots.adjacency import plot_adjacency
-from jointglasso.plots.curves import plot_component_curve, plot_path
-from jointglasso.plots.degrees import plot_centrality, plot_degrees
+from jointglasso.plots.curves import plot_component_curve, plot_path, plot_selection
 from jointglasso.plots.differences import plot_differences
 from jointglasso.plots.inference import plot_bootstrap, plot_intervals, plot_volcano
+from jointglasso.plots.measures import plot_centrality, plot_degrees, plot_over_time, plot_stability
 from jointglasso.plots.network import plot_networks
-from jointglasso.plots.over_time import plot_over_time
-from jointglasso.plots.selection import plot_selection, plot_stability
 
 __all__ = [
     "plot_adjacency",

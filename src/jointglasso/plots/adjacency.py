@@ -9,6 +9,8 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso._wording import count
@@ -93,9 +95,6 @@ def block_order(networks: JointNetworks, labels: IntArray | None = None) -> IntA
     Connected components of the union of all classes are sorted by size, largest first. Within a component, variables
     with similar neighbours, and in the same blocks (`labels`, (K, p)), are adjacent.
     """
-    from scipy import sparse
-    from scipy.sparse.csgraph import connected_components
-
     p = networks.n_variables
     edges = networks.edge_list
     weight = np.abs(edges.partial_correlation)
@@ -117,8 +116,6 @@ def block_order(networks: JointNetworks, labels: IntArray | None = None) -> IntA
 
 def _similarity_order(features: Any) -> IntArray:
     """Order of the rows by clustering of their cosines; reverse Cuthill-McKee where there are very many."""
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
-
     products = features @ features.T
     if products.shape[0] > MAX_CLUSTERED:
         return np.asarray(reverse_cuthill_mckee(products.tocsr(), symmetric_mode=True))

@@ -11,10 +11,11 @@ from typing import Any, ParamSpec
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from jointglasso._files import atomic_write
-from jointglasso._typing import IntArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.checks import InputError, known_arguments
 from jointglasso.networks import JointNetworks
 
@@ -126,6 +127,11 @@ def pair_names(networks: JointNetworks, pairs: IntArray) -> list[str]:
     edges, names = networks.edge_list, networks.variable_names
     ends = zip(edges.first[edges.starts[pairs]], edges.second[edges.starts[pairs]], strict=True)
     return [plain(f"{names[i]} \u2013 {names[j]}") for i, j in ends]
+
+
+def draw_lines(axes: Any, lines: FloatArray, **style: Any) -> None:
+    """Draw lines through points (m, points, 2), which leave the limits of the panel as they are."""
+    axes.add_collection(LineCollection(list(lines), **style), autolim=False)
 
 
 def tidy(axes: Any) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from scipy import sparse
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_count
 from jointglasso.inference.result import check_rate
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.differences import class_pairs, difference_table, values_by_class
+from jointglasso.networks.comparisons import class_pairs, difference_table, values_by_class
 from jointglasso.networks.layout import common_layout
 from jointglasso.plots import canvas
 from jointglasso.plots.node_labels import Scene, place_labels
@@ -113,9 +113,7 @@ def _draw_network(
         for value, shown_in_colour in signs
     ]
     widths = 0.8 + 3.2 * size / size.max()
-    ax.add_collection(
-        LineCollection(list(lines), colors=colours, linewidths=widths, alpha=0.85, zorder=1), autolim=False
-    )
+    canvas.draw_lines(ax, lines, colors=colours, linewidths=widths, alpha=0.85, zorder=1)
     ax.scatter(*places.T, s=34, facecolors="#3B3B3B", edgecolors="white", linewidths=0.6, zorder=3)
     low, high = places.min(axis=0), places.max(axis=0)
     margin = 0.12 * np.maximum(high - low, 1.0) + 0.3
@@ -138,8 +136,6 @@ def _draw_network(
 
 def _places(n: int, ends: IntArray, size: FloatArray) -> FloatArray:
     """Positions (n, 2) of the variables in the network whose edges are the differences."""
-    from scipy import sparse
-
     # Nearly equal weights: with small ones triangles would become degenerate.
     weights = sparse.coo_array((0.5 + 0.4 * size / size.max(), ends.T), shape=(n, n))
     # The second coordinate of the layout points downwards.

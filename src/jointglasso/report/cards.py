@@ -15,7 +15,7 @@ from jointglasso._optional import version_of
 from jointglasso._wording import count
 from jointglasso.data.checks import InputTypeError
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.clusters import compared_pairs, pattern_words, summary_of_edge_clusters
+from jointglasso.networks.comparisons import compared_pairs, pattern_words, summary_of_edge_clusters
 from jointglasso.penalties.common import CommonPenalty
 from jointglasso.selection import SelectionResult
 from jointglasso.solution import Certificate, Solution
@@ -265,8 +265,24 @@ def steps_facts(networks: JointNetworks, solution: Solution) -> dict[str, Any] |
     return {"id": "steps", "title": "From each class to the next", "table": table}
 
 
-#: Maximum number of variables of a matrix, those with the strongest edges.
+#: Maximum number of variables of a matrix.
 MAX_MATRIX = 40
+
+
+def heat_charts(edges: pd.DataFrame, variable_names: Sequence[str], labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Matrices of the edges of each class, of the variables that come first in a table, in their order.
+
+    The table has the columns `class`, `variable1`, `variable2`, `value` and `positive`.
+    """
+    ends = edges[["variable1", "variable2"]].to_numpy().ravel().tolist()
+    first = set(list(dict.fromkeys(ends))[:MAX_MATRIX])
+    names = [name for name in variable_names if name in first]
+    place = {name: number for number, name in enumerate(names)}
+    cells: dict[str, list[list[Any]]] = {label: [] for label in labels}
+    for label, one, two, *value in edges[["class", "variable1", "variable2", "value", "positive"]].to_numpy().tolist():
+        if label in cells and one in place and two in place:
+            cells[label].append([place[one], place[two], *value])
+    return [{"kind": "heat", "label": label, "names": names, "cells": part} for label, part in cells.items() if part]
 
 
 def substructure_card(solution: Solution) -> Card | None:
@@ -287,23 +303,10 @@ def substructure_card(solution: Solution) -> Card | None:
         paragraphs.append(f"The table lists the {MAX_LISTED} strongest of {len(edges):,} edges.")
     listed = edges[["class", "variable1", "variable2", "partial_correlation"]].head(MAX_LISTED)
     rows = [[*names, f"{value:.3f}"] for *names, value in listed.itertuples(index=False)]
-    ends = edges[["variable1", "variable2"]].to_numpy().ravel().tolist()
-    strongest = set(list(dict.fromkeys(ends))[:MAX_MATRIX])
-    names = [name for name in parts.variable_names if name in strongest]
-    place = {name: number for number, name in enumerate(names)}
-    charts = []
-    for part in parts.class_names:
-        cells = [
-            [place[one], place[two], float(np.round(value, 3)), bool(value > 0.0)]
-            for one, two, value in edges.loc[
-                edges["class"] == part, ["variable1", "variable2", "partial_correlation"]
-            ].itertuples(index=False)
-            if one in place and two in place
-        ]
-        if cells:
-            charts.append(
-                {"kind": "heat", "label": part, "names": names, "cells": cells, "quantity": "partial correlation"}
-            )
+    values = edges.assign(value=edges["partial_correlation"].round(3), positive=edges["partial_correlation"] > 0.0)
+    charts = heat_charts(values, parts.variable_names, parts.class_names)
+    for chart in charts:
+        chart["quantity"] = "partial correlation"
     return {
         "id": "substructure",
         "title": "Shared and class-specific networks",

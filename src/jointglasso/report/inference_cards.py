@@ -11,7 +11,7 @@ from jointglasso._wording import count
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.inference.result import SE_WORDS
 from jointglasso.networks import JointNetworks
-from jointglasso.report.cards import Card
+from jointglasso.report.cards import Card, heat_charts
 
 #: Maximum number of rows of a table.
 MAX_ROWS = 200
@@ -19,8 +19,8 @@ MAX_ROWS = 200
 #: Maximum number of pairs in the chart of intervals, and of points in a volcano plot, smallest p-values first.
 MAX_INTERVALS, MAX_POINTS = 25, 2_000
 
-#: Maximum number of volcano plots, and of q-value matrices, and of the variables of these.
-MAX_CHARTS, MAX_MATRIX = 6, 40
+#: Maximum number of volcano plots, and of q-value matrices.
+MAX_CHARTS = 6
 
 #: False discovery rate of the edges and differences listed, unless one is given.
 RATE = 0.1
@@ -170,27 +170,16 @@ def _matrices(result: Inference, fdr: float) -> list[dict[str, Any]]:
     """Matrices of q-values of the significant edges, one for each class, for the variables with the smallest."""
     edge = result.q_values <= fdr
     order = np.argsort(np.where(edge, result.q_values, np.inf).min(axis=1), kind="stable")
-    order = order[edge[order].any(axis=1)]
-    ends = np.column_stack([result.estimates.rows[order], result.estimates.columns[order]])
-    chosen = sorted(list(dict.fromkeys(ends.ravel().tolist()))[:MAX_MATRIX])
-    place = {variable: n for n, variable in enumerate(chosen)}
-    inside = [pair for pair, (i, j) in zip(order.tolist(), ends.tolist(), strict=True) if i in place and j in place]
-    charts = []
-    for k, name in enumerate(result.class_names[:MAX_CHARTS]):
-        cells = [
-            [
-                place[int(result.estimates.rows[pair])],
-                place[int(result.estimates.columns[pair])],
-                float(f"{result.q_values[pair, k]:.2g}"),
-                bool(result.estimates.z[pair, k] > 0),
-            ]
-            for pair in inside
-            if edge[pair, k]
-        ]
-        if cells:
-            names = [result.variable_names[variable] for variable in chosen]
-            charts.append({"kind": "heat", "label": name, "names": names, "cells": cells})
-    return charts
+    place, k = np.nonzero(edge[order])
+    pair, names = order[place], np.array(result.variable_names, dtype=object)
+    columns = {
+        "class": np.array(result.class_names, dtype=object)[k],
+        "variable1": names[result.estimates.rows[pair]],
+        "variable2": names[result.estimates.columns[pair]],
+        "value": [float(f"{value:.2g}") for value in result.q_values[pair, k]],
+        "positive": result.estimates.z[pair, k] > 0,
+    }
+    return heat_charts(pd.DataFrame(columns), result.variable_names, result.class_names[:MAX_CHARTS])
 
 
 def _volcanoes(result: Inference, fdr: float) -> list[dict[str, Any]]:

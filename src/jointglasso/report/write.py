@@ -1,4 +1,4 @@
-"""Assembly and writing of the HTML page."""
+"""The HTML page of a report: its data as types that JSON has, its assembly and its writing."""
 
 from __future__ import annotations
 
@@ -21,10 +21,26 @@ from jointglasso._files import atomic_text
 from jointglasso.data.checks import InputError, InputTypeError, known_arguments
 from jointglasso.inference import Inference, NetworkBootstrap
 from jointglasso.networks import JointNetworks
-from jointglasso.networks.edge_list import READABLE
+from jointglasso.networks.communities import node_groups
+from jointglasso.networks.comparisons import compared_pairs
+from jointglasso.networks.edge_list import READABLE, lookup
+from jointglasso.networks.joint import check_edge_matrices
+from jointglasso.networks.layout import common_layout
 from jointglasso.networks.tables import summary_rows
-from jointglasso.report.payload import make_payload, network_payload
-from jointglasso.selection import SelectionResult
+from jointglasso.report.cards import (
+    Card,
+    certificate_facts,
+    edge_cluster_facts,
+    footer,
+    note_facts,
+    parameter_facts,
+    selection_facts,
+    steps_facts,
+    substructure_card,
+    verdict,
+)
+from jointglasso.report.inference_cards import RATE, bootstrap_cards, inference_cards, pair_tests, significance_facts
+from jointglasso.selection import EdgeStability, SelectionResult
 from jointglasso.solution import Solution
 
 #: Parts of the script of the page, in order of dependence.
@@ -32,6 +48,12 @@ _SCRIPTS = (
     "model.js", "tables.js", "charts.js", "drawing.js", "stage.js", "picture.js", "search.js", "downloads.js",
     "main.js",
 )  # fmt: skip
+
+#: Distance of neighbouring variables in units of the stored coordinates, which are integers to keep the file small.
+_GRID = 50
+
+#: Maximum number of classes shown side by side at the start; of more, one at a time with a slider.
+SIDE_BY_SIDE = 9
 
 
 @known_arguments()
@@ -130,6 +152,151 @@ def _check_arguments(solution: Any, networks: Any, parameters: Any, texts: Any) 
     for name, (value, kind, expectation) in expected.items():
         if not isinstance(value, kind):
             raise InputTypeError(f"{name} must be {expectation}, not {type(value).__name__}.", name)
+
+
+def make_payload(
+    solution: Solution,
+    networks: JointNetworks,
+    *,
+    selection: Any = None,
+    stability: Any = None,
+    inference: Inference | None = None,
+    fdr: float | None = None,
+    bootstrap: NetworkBootstrap | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    notes: str | Sequence[str] | None = None,
+    **shown: Any,
+) -> dict[str, Any]:
+    """Data of the complete page; title, groups and texts as in `network_payload`.
+
+    Values of edges are stored once, as precisions in full accuracy with the diagonals; the page computes the partial
+    correlations from them.
+    """
+    if tuple(networks.class_names) != tuple(solution.class_names):
+        raise InputError(
+            f"networks has the classes {networks.class_names}, but the solution {solution.class_names}: "
+            "give networks made from this solution.",
+            "networks",
+        )
+    tested = inference_cards(inference, fdr or RATE)
+    if inference is not None and fdr is not None:
+        of_networks = significance_facts(inference, networks, fdr)
+        # Significant is a word of statistics, certified one of optimisation.
+        text = f"{sum(networks.n_edges):,} edges significant at a false discovery rate of {fdr:g}"
+        badge: dict[str, Any] = {"good": True, "text": text, "section": "inference"}
+    else:
+        of_networks = parameter_facts(solution, parameters, selection, networks.n_edges)
+        badge = verdict(solution)
+    facts = [
+        *(tested if fdr is not None else []),
+        *bootstrap_cards(bootstrap),
+        certificate_facts(solution, of_support=fdr is not None),
+        substructure_card(solution),
+        edge_cluster_facts(networks),
+        steps_facts(networks, solution),
+        of_networks,
+        selection_facts(selection),
+        note_facts(notes),
+        *(tested if fdr is None else []),
+    ]
+    cards = [card for card in facts if card is not None]
+    _drop_repeated(cards)
+    matrices = stability.frequencies if isinstance(stability, EdgeStability) else stability
+    frequencies = check_edge_matrices("stability", matrices, networks.n_classes, networks.n_variables)
+    same_variables = networks.variable_names == tuple(solution.variable_names)
+    proved = solution.certified if fdr is None and same_variables and not networks.has_certified else None
+    return {
+        **network_payload(networks, **shown),
+        "edges": _edges(networks, frequencies, proved),
+        "tests": pair_tests(inference, networks),
+        "facts": cards,
+        "verdict": badge,
+        "significant": fdr,
+        "footer": footer(),
+    }
+
+
+def _drop_repeated(cards: Sequence[Card]) -> None:
+    """Remove paragraphs that are part of a note or of an earlier section."""
+    shown = [text for card in cards if card["id"] == "notes" for text in card["paragraphs"]]
+    for card in cards:
+        if card["id"] != "notes" and "paragraphs" in card:
+            card["paragraphs"] = [text for text in card["paragraphs"] if not any(text in other for other in shown)]
+            shown += card["paragraphs"]
+
+
+def network_payload(
+    networks: JointNetworks, *, title: str | None = None, groups: Any = "auto", texts: Mapping[Any, str] | None = None
+) -> dict[str, Any]:
+    """Data of networks without a solution: no certificate, parameters or selection."""
+    edges, n = networks.edge_list, networks.n_classes
+    strength = edges.readable_strength()
+    place = np.rint(common_layout(networks.precision, strength) * _GRID).astype(np.int64)
+    grouping = node_groups(networks, groups)
+    return {
+        "title": title or (f"Networks of {n} classes" if n > 1 else f"Network of {networks.class_names[0]}"),
+        "classes": list(networks.class_names),
+        "variables": list(networks.variable_names),
+        "texts": _texts(networks, texts),
+        "groups": grouping and {"title": grouping.title, "names": list(grouping.names), "of": grouping.of.tolist()},
+        "start_strength": strength,
+        "start_mode": "single" if networks.n_classes > SIDE_BY_SIDE else "side",
+        "layout": {"spacing": _GRID, "x": place[:, 0].tolist(), "y": place[:, 1].tolist()},
+        "pairs": {
+            "first": edges.first[edges.starts].tolist(),
+            "second": edges.second[edges.starts].tolist(),
+            "count": edges.classes_of_pair.tolist(),
+            "kind": edges.kind_of_pair.tolist(),
+        },
+        "edges": _edges(networks),
+        "same": _edge_clusters(networks),
+        "absent": None if networks.absent is None else [np.flatnonzero(row).tolist() for row in networks.absent],
+        "diagonal": [matrix.diagonal().tolist() for matrix in networks.precision],
+        "facts": [],
+        "verdict": {"good": True, "text": ""},
+        "footer": "",
+    }
+
+
+def _texts(networks: JointNetworks, by_variable: Mapping[Any, str] | None) -> list[str] | None:
+    """Description of each variable, such as the wording of an item; empty by default."""
+    if by_variable is None:
+        return None
+    texts = [""] * networks.n_variables
+    for variable, text in by_variable.items():
+        texts[networks.position(variable)] = str(text)
+    return texts
+
+
+def _edges(networks: JointNetworks, frequencies: Any = None, proved: Any = None) -> dict[str, list[Any] | None]:
+    """Columns of the edges, sorted by pair and class; None for columns that are not known.
+
+    `frequencies` and `proved` are K matrices of selection frequencies and of certified entries, by default those of the
+    networks.
+    """
+    edges = networks.edge_list
+    stability = networks.edge_stability if frequencies is None else lookup(frequencies, edges)
+    certified = networks.edge_certified if proved is None else lookup(proved, edges) > 0
+    return {
+        "class": edges.class_index.tolist(),
+        "precision": edges.precision.tolist(),
+        "stability": None if frequencies is None and not networks.has_stability else stability.tolist(),
+        "certified": None if proved is None and not networks.has_certified else certified.astype(int).tolist(),
+    }
+
+
+def _edge_clusters(networks: JointNetworks) -> dict[str, Any] | None:
+    """Clusters of equal values by edge, and whether each pair changes; None unless the penalty fuses values."""
+    if networks.edge_clusters is None:
+        return None
+    edge_clusters, edges = compared_pairs(networks), networks.edge_list
+    entry = (edges.pair, edges.class_index)
+    return {
+        "cluster": edge_clusters.clusters[entry].tolist(),
+        "cluster_proved": edge_clusters.proved_clusters[entry].astype(int).tolist(),
+        "changes": edge_clusters.changes.astype(int).tolist(),
+        "changes_proved": edge_clusters.changes_proved.astype(int).tolist(),
+    }
 
 
 def fill_page(payload: Mapping[str, Any]) -> str:

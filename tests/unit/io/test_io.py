@@ -17,7 +17,7 @@ from hypothesis import example, given, settings, strategies as st
 
 import jointglasso as jgl
 from jointglasso.io.grid import MISSING_MARKERS, NumberFormat
-from jointglasso.io.labelling import unique_names
+from jointglasso.io.labelled_table import unique_names
 
 X = np.array([[1.0, 2.5], [2.0, np.nan], [3.0, -1e-3], [4.0, 4e5]])
 Y = ["u", "u", "v", "v"]
@@ -470,7 +470,7 @@ def test_parquet_takes_the_options_of_tables(tmp_path):
 
 def test_every_option_names_kinds_of_files_that_there_are():
     kinds = set(jgl.io.opening.KINDS.values())
-    assert all(set(given) <= kinds for given in jgl.io.reading_options.FORMATS_OF_OPTION.values())
+    assert all(set(given) <= kinds for given in jgl.io.opening.FORMATS_OF_OPTION.values())
 
 
 def test_excel(tmp_path):

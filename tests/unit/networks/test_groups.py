@@ -12,7 +12,7 @@ from jointglasso.networks import communities, layout
 from jointglasso.networks.communities import node_groups
 from jointglasso.networks.edge_list import READABLE
 from jointglasso.networks.tables import betweenness
-from jointglasso.report.payload import make_payload
+from jointglasso.report.write import make_payload
 from reports import big_solution, made_solution, ring
 
 

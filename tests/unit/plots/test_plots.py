@@ -452,6 +452,22 @@ def test_centrality_picture_shows_the_strongest_first(small):
     assert shown == list(strength.sort_values(ascending=False, kind="stable").index[:5])
 
 
+def test_centrality_picture_leaves_out_the_variables_that_a_class_lacks(small):
+    absent = np.zeros((3, 20), dtype=bool)
+    absent[1, ::2] = True
+    networks = jgl.JointNetworks(
+        [Theta.multiply(~np.logical_or.outer(lacks, lacks) | np.eye(20, dtype=bool))
+         for Theta, lacks in zip(small.precision, absent, strict=True)],
+        small.class_names, small.variable_names, absent=absent,
+    )  # fmt: skip
+    table = networks.centrality().pivot(index="variable", columns="class", values="strength")
+    mean = table.mean(axis=1).loc[list(small.variable_names)].sort_values(ascending=False, kind="stable")
+    ax = jgl.plots.plot_centrality(networks, top=8).axes[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(mean.index[:8])
+    for line, name in zip(ax.lines, networks.class_names, strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), table[name].loc[mean.index[:8]])
+
+
 def test_stability_picture_needs_stabilities(small):
     with pytest.raises(ValueError, match="have no stability"):
         jgl.plots.plot_stability(small)

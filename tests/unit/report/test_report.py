@@ -17,8 +17,7 @@ from scipy import sparse
 import jointglasso as jgl
 from jointglasso.networks import JointNetworks
 from jointglasso.report.cards import substructure_card
-from jointglasso.report.payload import make_payload
-from jointglasso.report.write import embed_json, fill_page
+from jointglasso.report.write import embed_json, fill_page, make_payload
 from reports import (
     HOSTILE_NAMES,
     edgeless_solution,

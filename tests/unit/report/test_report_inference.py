@@ -8,7 +8,7 @@ import pytest
 import jointglasso as jgl
 from browser import start_browser
 from jointglasso.report.inference_cards import bootstrap_cards, inference_cards, pair_tests
-from jointglasso.report.payload import make_payload
+from jointglasso.report.write import make_payload
 
 
 def samples_of():

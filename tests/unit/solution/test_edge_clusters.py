@@ -7,8 +7,8 @@ import pytest
 
 from jointglasso import JointNetworks, load, plots, solve
 from jointglasso.anndata import fit, networks as stored
-from jointglasso.networks.clusters import summary_of_edge_clusters
-from jointglasso.report.payload import make_payload
+from jointglasso.networks.comparisons import summary_of_edge_clusters
+from jointglasso.report.write import make_payload
 from jointglasso.solution import EdgeClusters
 
 CHAIN = np.array([[0, 1], [1, 2]])
