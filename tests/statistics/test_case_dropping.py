@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.inference.case_dropping import _Centralities, _remaining
+from jointglasso.inference.batch import Scores
+from jointglasso.inference.case_dropping import _centralities
 
 
 def hub(n, rng, strength=(0.9, 0.7, 0.5, 0.3)):
@@ -41,7 +42,7 @@ def test_centralities_of_all_samples_are_those_of_the_bootstrap():
     rng = np.random.default_rng(2)
     X, y = np.vstack([hub(150, rng), hub(80, rng, (0.6, -0.6))]), np.repeat([1, 2], [150, 80])
     estimates = jgl.infer(X, y, keep="all").estimates
-    values = _Centralities(6, estimates.error, estimates.degrees, 0.1)(estimates.z)
+    values = _centralities(6, estimates.error, estimates.degrees, 0.1, estimates.z)
     again = jgl.bootstrap_network(X, y, n_resamples=2, random_state=0)
     for measure, own in zip(("strength", "expected_influence"), values, strict=True):
         np.testing.assert_allclose(again._centralities(measure)[0], own, atol=1e-12)
@@ -49,8 +50,9 @@ def test_centralities_of_all_samples_are_those_of_the_bootstrap():
 
 def test_subjects_are_dropped_with_all_their_samples():
     subjects = np.repeat(np.arange(20), 3)
-    rows = _remaining(subjects, 0.25, np.random.default_rng(0))
-    assert len(rows) == 45 and len(np.unique(subjects[rows])) == 15
+    units = Scores([subjects[:, None].astype(float)], [subjects])
+    (rows,) = units.subsample(0.25, np.random.default_rng(0))
+    assert len(rows) == 45 and len(np.unique(rows)) == 15
 
 
 def test_fractions_leave_eight_units_and_seeds_repeat():

@@ -9,7 +9,7 @@ from scipy import optimize, sparse
 
 import jointglasso as jgl
 from jointglasso.selection import support_fit
-from jointglasso.selection.support_fit import Limits, fit_support
+from jointglasso.selection.support_fit import Likelihood, Limits, fit_support
 
 
 @pytest.fixture(params=["sweeps", "newton"], autouse=True)
@@ -107,8 +107,9 @@ def test_trees_have_the_closed_form_that_newton_finds():
     star[0] = star[:, 0] = True
     closed = jgl.refit([S], [star]).precision[0].toarray()
     deviation = np.sqrt(np.diagonal(S))
-    newton = fit_support(S / np.outer(deviation, deviation), star, None, Limits(1e-12, 100))
-    np.testing.assert_allclose(closed, newton.Theta / np.outer(deviation, deviation), rtol=1e-8, atol=1e-10)
+    R = S / np.outer(deviation, deviation)
+    newton = fit_support(Likelihood([R], np.ones(1), [star]), [], Limits(1e-12, 100))
+    np.testing.assert_allclose(closed, newton.Theta[0] / np.outer(deviation, deviation), rtol=1e-8, atol=1e-10)
 
 
 def test_the_refit_of_a_solution_undoes_the_shrinkage():

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import helmert
 
 from jointglasso import config
@@ -23,27 +22,50 @@ from jointglasso.data.kinds import VariableKinds
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.ranks import NormalScores
 from jointglasso.data.samples import Samples
-from jointglasso.engine.executors import TaskProgress
-from jointglasso.inference.standard_errors import Residuals, all_factors, mean_of_factors, moderated, variance_of_sum
+from jointglasso.engine.executors import TaskBatch, TaskProgress
+from jointglasso.inference.standard_errors import Residuals, moderated_factors, variance_of_sum
 from jointglasso.inference.support import find_support, penalty_of
 from jointglasso.penalties import GroupPenalty
-from jointglasso.selection.solves import Tracker, WorkerPool
+from jointglasso.selection.solves import WorkerPool
+from jointglasso.selection.support_fit import sweep
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Samples (n_k, p) of K classes, whose rows are resampled."""
+    """Samples (n_k, p) of K classes, whose rows are resampled, those of a subject together where `subjects` are known.
+
+    Subjects are numbered from 0 within their class.
+    """
 
     parts: Sequence[FloatArray]
+    subjects: list[IntArray] | None
 
     @property
     def sizes(self) -> list[int]:
         """Rows of each class."""
         return [len(part) for part in self.parts]
 
-    def take(self, rows: Sequence[IntArray]) -> list[FloatArray]:
-        """Scores of a resample, given the rows of each class."""
-        return self.scores([part[drawn] for part, drawn in zip(self.parts, rows, strict=True)])
+    def bootstrap(self, rng: np.random.Generator) -> list[FloatArray]:
+        """Scores of a bootstrap sample of every class."""
+        return self.scores(self.bootstrap_rows(rng))
+
+    def bootstrap_rows(self, rng: np.random.Generator) -> list[FloatArray]:
+        """Samples of every class drawn with replacement."""
+        if self.subjects is None:
+            return [part[rng.integers(0, len(part), len(part))] for part in self.parts]
+        out = []
+        for part, subjects in zip(self.parts, self.subjects, strict=True):
+            drawn = rng.integers(0, subjects.max() + 1, subjects.max() + 1)
+            out.append(part[np.concatenate([np.flatnonzero(subjects == subject) for subject in drawn])])
+        return out
+
+    def subsample(self, fraction: float, rng: np.random.Generator) -> list[FloatArray]:
+        """Scores of the samples of every class without a fraction of its subjects."""
+        rows = []
+        for subjects in self.subjects or [np.arange(n) for n in self.sizes]:
+            n = int(subjects.max()) + 1
+            rows.append(np.isin(subjects, rng.permutation(n)[: round((1.0 - fraction) * n)]))
+        return self.scores([part[remaining] for part, remaining in zip(self.parts, rows, strict=True)])
 
     def permuted(self, order: IntArray) -> list[FloatArray]:
         """Scores of the classes after a permutation of the pooled rows."""
@@ -63,8 +85,8 @@ class Recomputed(Scores):
 
     @classmethod
     def of(cls, samples: Samples, preparation: Preparation) -> Recomputed:
-        """Rows of the samples of each class."""
-        return cls(samples.matrices, samples, preparation)
+        """Rows of the samples of each class, without subjects."""
+        return cls(samples.matrices, None, samples, preparation)
 
     def with_margins_removed(self) -> Recomputed:
         """The same with normal scores within each class for the variables that are not ordinal.
@@ -101,19 +123,6 @@ def scores_with(R: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(len(R) + 1.0) * helmert(len(R) + 1).T @ root)
 
 
-def resampled_rows(subjects: list[IntArray] | None, sizes: Sequence[int], rng: np.random.Generator) -> list[IntArray]:
-    """Bootstrap rows of each class, drawn with replacement; by subject where `subjects` are known."""
-    if subjects is None:
-        return [rng.integers(0, n, n) for n in sizes]
-    return [_draw_subjects(class_subjects, rng) for class_subjects in subjects]
-
-
-def _draw_subjects(subjects: IntArray, rng: np.random.Generator) -> IntArray:
-    drawn = rng.integers(0, subjects.max() + 1, subjects.max() + 1)
-    rows: IntArray = np.concatenate([np.flatnonzero(subjects == subject) for subject in drawn])
-    return rows
-
-
 #: Entries of the correlation matrices (K p^2 each) in one batch of resamples.
 _PIECE = 1_000_000
 
@@ -130,22 +139,8 @@ _DIVERGED = 1e6
 LARGEST = 1_000
 
 
-@dataclass(frozen=True)
-class Draws:
-    """Resamples by number, sent to the workers: ``draw(rng)`` gives the samples (n_k, p) of the K classes.
-
-    In the place of a seed, None stands for the data themselves: ``draw(None)``.
-    """
-
-    stage: str
-    """Name of the stage in the progress."""
-    draw: Callable[[Any], list[FloatArray]]
-    seeds: Sequence[Any]
-
-    def __call__(self, number: int) -> list[FloatArray]:
-        """Samples of the draw with this number."""
-        seed = self.seeds[number]
-        return self.draw(None if seed is None else np.random.default_rng(seed))
+#: Samples (n_k, p) of the K classes in the resample of a random generator; None, for a seed None, gives the data.
+Draw = Callable[[Any], list[FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -170,20 +165,32 @@ class Estimator:
     dilution: list[FloatArray] | None = None
 
     def summaries(
-        self, draws: Draws, summary: Callable[..., Any], tracker: Tracker, workers: WorkerPool, *, with_se: bool = False
+        self,
+        draw: Draw,
+        seeds: Sequence[Any],
+        summary: Callable[..., Any],
+        workers: WorkerPool,
+        progress: Callable[[int], object],
+        *,
+        with_se: bool = False,
     ) -> list[Any]:
-        """``summary(z)`` of every draw, z an array (P, K) over the pairs of the upper triangle.
+        """``summary(z)`` of the resample of every seed, z an array (P, K) over the pairs of the upper triangle.
 
         `with_se`: ``summary(z, error, variance)``, with moderated standard errors, and Var(w'z) (K,) by weights w.
+        ``progress(n)`` is called after each n resamples.
         """
-        first = draws(0)
-        p = first[0].shape[1]
+        p = _drawn(draw, seeds[0])[0].shape[1]
         if p > LARGEST:
             raise InputError(f"Resampling takes too long for {p:,} variables: choose at most {LARGEST:,} of them.", "X")
-        n, step = len(draws.seeds), max(1, min(16, _PIECE // (len(first) * p * p)))
-        batches = [range(start, min(start + step, n)) for start in range(0, n, step)]
-        shared = (self, draws, summary, with_se)
-        return [value for values in workers.map(_summaries, batches, shared, tracker) for value in values]
+        step = max(1, min(16, _PIECE // (len(self.sizes) * p * p)))
+        batches = [seeds[start : start + step] for start in range(0, len(seeds), step)]
+
+        def finish(number: int, values: list[Any]) -> list[Any]:
+            progress(len(values))
+            return values
+
+        work = TaskBatch(_summaries, batches, (self, draw, summary, with_se), finish=finish)
+        return [value for values in workers.do(work) for value in values]
 
     def estimate_batch(self, draws: Sequence[list[FloatArray]], with_se: bool) -> list[tuple[Any, ...]]:
         """Estimates z (P, K) of each draw, alone or as `summaries` passes them on `with_se`."""
@@ -204,19 +211,13 @@ class Estimator:
 
     def _estimate(self, scores: list[FloatArray], precision: list[FloatArray], with_se: bool) -> tuple[Any, ...]:
         upper = np.triu_indices(scores[0].shape[1], 1)
-        dilution = None if with_se else self.dilution
-        factors_of_missing: Sequence[FloatArray | None] = dilution or [None] * len(scores)
-        parts = zip(scores, precision, factors_of_missing, strict=True)
-        residuals = [Residuals(Z, sparse.csr_array(Theta), factor) for Z, Theta, factor in parts]
+        dilution: Sequence[FloatArray | None] = self.dilution or [None] * len(scores)
+        residuals = [*map(Residuals, scores, precision, dilution)]
         rho = [part.all_pairs() for part in residuals]
-        for matrix in rho:
-            np.fill_diagonal(matrix, 0.0)
         z = np.column_stack([np.arctanh(matrix[upper]) for matrix in rho])
         if not with_se:
             return (z,)
-        factors = [all_factors(part, R)[upper] for part, R in zip(residuals, rho, strict=True)]
-        means = [mean_of_factors(g, R[upper]) for g, R in zip(factors, rho, strict=True)]
-        variances = np.column_stack([moderated(*pair) for pair in zip(factors, means, strict=True)])
+        factors = [moderated_factors(part, R)[upper] for part, R in zip(residuals, rho, strict=True)]
 
         def variance(weight: FloatArray) -> FloatArray:
             used = np.flatnonzero(weight)
@@ -226,15 +227,18 @@ class Estimator:
             ]
             return np.array(of_class) / (self.sizes - 3.0)
 
-        return z, np.sqrt(variances / (self.sizes - 3.0)), variance
+        return z, np.sqrt(np.column_stack(factors) / (self.sizes - 3.0)), variance
 
 
-def _summaries(numbers: range, shared: tuple[Estimator, Draws, Any, bool], progress: TaskProgress) -> list[Any]:
-    """Summaries of the draws in `numbers`."""
-    estimator, draws, summary, with_se = shared
-    out = [summary(*estimates) for estimates in estimator.estimate_batch([*map(draws, numbers)], with_se)]
-    progress(draws.stage, len(numbers))
-    return out
+def _summaries(seeds: Sequence[Any], shared: tuple[Estimator, Draw, Any, bool], progress: TaskProgress) -> list[Any]:
+    """Summaries of the resamples with these seeds."""
+    estimator, draw, summary, with_se = shared
+    draws = [_drawn(draw, seed) for seed in seeds]
+    return [summary(*estimates) for estimates in estimator.estimate_batch(draws, with_se)]
+
+
+def _drawn(draw: Draw, seed: Any) -> list[FloatArray]:
+    return draw(None if seed is None else np.random.default_rng(seed))
 
 
 def _standardised(X: FloatArray) -> FloatArray:
@@ -277,8 +281,6 @@ def fit_on_support(S: FloatArray, theta: FloatArray | None) -> list[FloatArray] 
 
     From the penalised W it takes few sweeps, but may lose definiteness; from a positive definite S it cannot.
     """
-    from jointglasso.kernels.support_newton import sweep_support
-
     fits: list[FloatArray] = []
     for R, Theta in zip(S, () if theta is None else theta, strict=False):
         rows, neighbours = np.nonzero(Theta - np.diag(np.diagonal(Theta)))
@@ -286,8 +288,8 @@ def fit_on_support(S: FloatArray, theta: FloatArray | None) -> list[FloatArray] 
         start = np.linalg.inv(Theta)
         scale = np.sqrt(np.diagonal(R) / np.diagonal(start))
         for W in (start * np.outer(scale, scale), R.copy()):
-            fit = np.zeros_like(R)
-            if sweep_support(R, first, neighbours, 0.01 * _TOL, _MAX_REFIT_SWEEPS, _DIVERGED, W, fit):
-                fits.append(0.5 * (fit + fit.T))
+            fit = sweep(R, first, neighbours, 0.01 * _TOL, _MAX_REFIT_SWEEPS, _DIVERGED, W)
+            if fit is not None:
+                fits.append(fit)
                 break
     return fits if len(fits) == len(S) else None

@@ -23,7 +23,6 @@ from sklearn.utils import check_random_state
 from jointglasso._display import ReprMixin
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.data.checks import check_choice, check_count, known_arguments
-from jointglasso.inference.batch import Draws, Scores, resampled_rows
 from jointglasso.inference.data import read_inference_data
 from jointglasso.inference.infer_edges import infer_from
 from jointglasso.inference.result import by_class_and_variable, check_level, check_rate, differences_by_variable
@@ -283,10 +282,10 @@ def bootstrap_network(
     # Rediscovery: the p-value in the resample is at most the largest p-value of a discovery in the data.
     limit = np.where(edge, observed.p_values, 0.0).max(axis=0)
     seeds = check_random_state(random_state).randint(0, 2**31 - 1, size=n_resamples)
-    draws = Draws("resamples", partial(_resample, data.units_drawn, data.subjects), seeds)
-    summary = _RediscoverySummary(pairs, estimates.z[pairs], estimates.error[pairs], estimates.degrees, limit)
-    estimator = data.estimator(weights, penalty_multiplier)
-    drawn = estimator.summaries(draws, summary, Tracker(callback, n_resamples), workers)
+    observed_at = pairs, estimates.z[pairs], estimates.error[pairs]
+    summary = partial(_rediscovered, *observed_at, estimates.degrees, limit)
+    draw, progress = data.units_drawn.bootstrap, partial(Tracker(callback, n_resamples).advance, "resamples")
+    drawn = data.estimator(weights, penalty_multiplier).summaries(draw, seeds, summary, workers, progress)
     return NetworkBootstrap(
         rho=np.stack([np.tanh(estimates.z[pairs]), *(values for values, _ in drawn)]),
         edge=edge[pairs],
@@ -301,22 +300,10 @@ def bootstrap_network(
     )
 
 
-def _resample(units: Scores, subjects: list[IntArray] | None, rng: np.random.Generator) -> list[FloatArray]:
-    """Bootstrap sample of every class."""
-    return units.take(resampled_rows(subjects, units.sizes, rng))
-
-
-@dataclass(frozen=True)
-class _RediscoverySummary:
+def _rediscovered(
+    pairs: IntArray, observed: FloatArray, error: FloatArray, degrees: FloatArray, limit: FloatArray, z: FloatArray
+) -> tuple[FloatArray, BoolArray]:
     """Summary of a resample: partial correlations of `pairs`, and which edges of the data are rediscovered."""
-
-    pairs: IntArray
-    z: FloatArray
-    error: FloatArray
-    degrees: Any
-    limit: FloatArray
-
-    def __call__(self, z: FloatArray) -> tuple[FloatArray, BoolArray]:
-        z = z[self.pairs]
-        p = edge_p_values(z, self.error, self.degrees, gaussian=False)
-        return np.tanh(z), (p <= self.limit) & (np.sign(z) == np.sign(self.z))
+    z = z[pairs]
+    p = edge_p_values(z, error, degrees, gaussian=False)
+    return np.tanh(z), (p <= limit) & (np.sign(z) == np.sign(observed))

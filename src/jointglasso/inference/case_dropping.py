@@ -17,9 +17,8 @@ import pandas as pd
 from sklearn.utils import check_random_state
 
 from jointglasso._display import ReprMixin
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import FloatArray
 from jointglasso.data.checks import InputError, check_choice, check_count, known_arguments
-from jointglasso.inference.batch import Draws, Scores
 from jointglasso.inference.bootstrap import MEASURES, centralities, common_pairs, edges_at
 from jointglasso.inference.data import FEWEST, read_inference_data
 from jointglasso.inference.infer_edges import infer_from
@@ -139,51 +138,29 @@ def centrality_stability(
     if not len(fractions):
         raise InputError(f"Dropping samples leaves a class fewer than {FEWEST}: leave small classes out.", "X")
     estimates = infer_from(data, penalty_multiplier=penalty_multiplier, weights=weights).estimates
-    summary = _Centralities(data.n_variables, estimates.error, estimates.degrees, check_rate(fdr))
+    fdr = check_rate(fdr)
     seeds = check_random_state(random_state).randint(0, 2**31 - 1, size=(len(fractions), n_resamples))
-    tracker = Tracker(callback, seeds.size)
-    reference = summary(estimates.z)
+    progress = partial(Tracker(callback, seeds.size).advance, "subsamples")
+    reference = _centralities(data.n_variables, estimates.error, estimates.degrees, fdr, estimates.z)
     correlations = []
     for fraction, own_seeds in zip(fractions, seeds, strict=True):
         estimator = data.estimator(weights, penalty_multiplier, 1.0 - fraction)
         error = estimates.error * np.sqrt((data.sizes - 3.0) / np.maximum((1.0 - fraction) * data.sizes - 3.0, 1.0))
-        smaller = _Centralities(data.n_variables, error, (1.0 - fraction) * estimates.degrees, summary.fdr)
-        subsample = partial(_subsample, data.units_drawn, data.subjects, float(fraction))
-        drawn = estimator.summaries(Draws("subsamples", subsample, own_seeds), smaller, tracker, workers)
+        summary = partial(_centralities, data.n_variables, error, (1.0 - fraction) * estimates.degrees, fdr)
+        subsample = partial(data.units_drawn.subsample, float(fraction))
+        drawn = estimator.summaries(subsample, own_seeds, summary, workers, progress)
         correlations.append([_correlations(reference, values) for values in drawn])
     return CentralityStability(fractions, np.moveaxis(np.array(correlations), 2, 0), data.class_names)
 
 
-def _subsample(
-    units: Scores, subjects: list[IntArray] | None, fraction: float, rng: np.random.Generator
-) -> list[FloatArray]:
-    """Samples of every class without a fraction of its subjects."""
-    by_class = subjects or [np.arange(n) for n in units.sizes]
-    return units.take([_remaining(labels, fraction, rng) for labels in by_class])
-
-
-def _remaining(subjects: IntArray, fraction: float, rng: np.random.Generator) -> IntArray:
-    """Rows of the subjects that remain when a fraction of them is dropped."""
-    n = int(subjects.max()) + 1
-    return np.flatnonzero(np.isin(subjects, rng.permutation(n)[: round((1.0 - fraction) * n)]))
-
-
-@dataclass(frozen=True)
-class _Centralities:
+def _centralities(n_variables: int, error: FloatArray, degrees: FloatArray, fdr: float, z: FloatArray) -> FloatArray:
     """Summary of a draw: strength and expected influence (2, p, K) over the common pairs of the draw."""
-
-    n_variables: int
-    error: FloatArray
-    degrees: FloatArray
-    fdr: float
-
-    def __call__(self, z: FloatArray) -> FloatArray:
-        edge = edges_at(z, self.error, self.degrees, self.fdr)
-        common, effect = common_pairs(z, self.error, self.degrees, edge, self.fdr)
-        ends = np.triu_indices(self.n_variables, 1)
-        values = np.where(common[:, None], np.tanh(z), 0.0)
-        sign = np.sign(np.where(edge, z, effect[:, None]))
-        return np.stack([centralities(part, *ends, self.n_variables) for part in (values * sign, values)])
+    edge = edges_at(z, error, degrees, fdr)
+    common, effect = common_pairs(z, error, degrees, edge, fdr)
+    values = np.where(common[:, None], np.tanh(z), 0.0)
+    sign = np.sign(np.where(edge, z, effect[:, None]))
+    ends = np.triu_indices(n_variables, 1)
+    return np.stack([centralities(part, *ends, n_variables) for part in (values * sign, values)])
 
 
 def _correlations(one: FloatArray, other: FloatArray) -> FloatArray:

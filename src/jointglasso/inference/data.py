@@ -20,7 +20,7 @@ from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, read_samples
 from jointglasso.data.windows import warn_if_dependent
 from jointglasso.errors import argument
-from jointglasso.inference.batch import Estimator, Recomputed, Scores, matrices_of, resampled_rows, scores_with
+from jointglasso.inference.batch import Estimator, Recomputed, Scores, matrices_of, scores_with
 from jointglasso.inference.support import class_weights
 from jointglasso.selection.em import imputed
 
@@ -140,7 +140,9 @@ class InferenceData:
     @property
     def units_drawn(self) -> Scores:
         """Samples from which bootstrap samples and permutations are drawn."""
-        return Scores(self.scores) if self.recomputed is None else self.recomputed
+        if self.recomputed is None:
+            return Scores(self.scores, self.subjects)
+        return replace(self.recomputed, subjects=self.subjects)
 
     @property
     def n_variables(self) -> int:
@@ -218,10 +220,8 @@ def _resampled(recomputed: Recomputed, sizes: FloatArray, subjects: list[Any] | 
     data = InferenceData(prepared.source, [], sizes, subjects, recomputed=recomputed, notes=prepared.notes)
     if subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
-    draws = [
-        recomputed.correlations(samples.take(resampled_rows(data.subjects, recomputed.sizes, rng)).matrices)
-        for rng in map(np.random.default_rng, range(RESAMPLES))
-    ]
+    rngs = map(np.random.default_rng, range(RESAMPLES))
+    draws = [recomputed.correlations(data.units_drawn.bootstrap_rows(rng)) for rng in rngs]
     changes = [np.array(matrices) - np.mean(matrices, axis=0) for matrices in zip(*draws, strict=True)]
     return replace(data, scores=[scores_with(R) for R in matrices_of(prepared.source)], bootstrap_deviations=changes)
 

@@ -21,12 +21,12 @@ from jointglasso.inference.data import InferenceData
 from jointglasso.inference.standard_errors import (
     LARGEST_Z,
     Residuals,
-    all_factors,
     at_least_of_its_variables,
     clipped,
     factors,
     mean_of_factors,
     moderated,
+    moderated_factors,
     resampled_factors,
 )
 from jointglasso.inference.tests import UNKNOWN
@@ -163,16 +163,14 @@ def choose_limit(data: InferenceData, residuals: list[Residuals]) -> float | Non
 def _all_pairs_of_class(data: InferenceData, residuals: Residuals, k: int, se: str) -> tuple[FloatArray, FloatArray]:
     """Partial correlations (p, p) and variance factors (p, p) of class k."""
     rho = residuals.all_pairs()
-    np.fill_diagonal(rho, 0.0)
     lower_bound = np.ones_like(rho) if residuals.dilution is None else residuals.dilution
     if se == "gaussian":
         return rho, lower_bound
     if data.bootstrap_deviations is not None:
         g = resampled_factors(residuals, rho, data.bootstrap_deviations[k], data.sizes[k])
         return rho, at_least_of_its_variables(g) * lower_bound
-    g = all_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
-    upper = np.triu_indices(len(g), 1)
-    return rho, moderated(g, mean_of_factors(g[upper], rho[upper])) * lower_bound
+    g = moderated_factors(residuals, rho, None if data.subjects is None else data.subjects[k])
+    return rho, g * lower_bound
 
 
 def _factors(

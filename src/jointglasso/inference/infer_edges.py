@@ -158,10 +158,10 @@ def infer_from(
         raise InputError("X has one variable, and an edge needs two: give more variables.", "X")
     if support is None:
         c = None if penalty_multiplier is None else check_positive("penalty_multiplier", penalty_multiplier)
-        support_fit = _find_support(data, c, weights, options)
+        support_fit = support_of(data, c, weights, options)
     else:
         support_fit = refitted(data.source, support)
-    residuals = _residuals(data, support_fit)
+    residuals = residuals_of(data, support_fit)
     if limit == "auto":
         limit = choose_limit(data, residuals)
     estimates = estimate(data, residuals, se, None if limit == "all" else limit)
@@ -184,8 +184,8 @@ def infer_from(
     )
 
 
-def _find_support(
-    data: InferenceData, penalty_multiplier: float | None, weights: Any, options: SolveOptions | None
+def support_of(
+    data: InferenceData, penalty_multiplier: float | None, weights: Any, options: SolveOptions | None = None
 ) -> Support:
     """Support step; with subjects it is repeated with the effective sample sizes of the dependent samples."""
     fit = partial(find_support, data.source, penalty_multiplier=penalty_multiplier, weights=weights, options=options)
@@ -193,12 +193,13 @@ def _find_support(
     if data.subjects is None or data.bootstrap_deviations is not None:
         return first_fit
     inflation = [
-        mean_factor(part, subjects) for part, subjects in zip(_residuals(data, first_fit), data.subjects, strict=True)
+        mean_factor(part, subjects) for part, subjects in zip(residuals_of(data, first_fit), data.subjects, strict=True)
     ]
     return fit(data.effective_sample_size / np.maximum(1.0, inflation))
 
 
-def _residuals(data: InferenceData, support: Support) -> list[Residuals]:
+def residuals_of(data: InferenceData, support: Support) -> list[Residuals]:
+    """Residuals of every class, from the maximum likelihood on the support."""
     if data.dilution is None:
         return [Residuals(Z, Theta) for Z, Theta in zip(data.scores, support.precision, strict=True)]
     parts = zip(data.scores, support.precision, data.dilution, strict=True)

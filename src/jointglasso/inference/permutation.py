@@ -34,12 +34,11 @@ from sklearn.utils import check_random_state
 from jointglasso._display import ReprMixin
 from jointglasso._typing import FloatArray, IntArray
 from jointglasso.data.checks import InputError, check_count, check_mapping, check_positive, known_arguments
-from jointglasso.inference.batch import Draws, Scores
+from jointglasso.inference.batch import Scores
 from jointglasso.inference.data import InferenceData, read_inference_data
 from jointglasso.inference.estimates import estimate
+from jointglasso.inference.infer_edges import residuals_of, support_of
 from jointglasso.inference.result import check_coefficients
-from jointglasso.inference.standard_errors import Residuals
-from jointglasso.inference.support import find_support
 from jointglasso.inference.tests import q_values, spread
 from jointglasso.io import read_gene_sets
 from jointglasso.selection.solves import ProgressCallback, Tracker, WorkerPool
@@ -219,9 +218,10 @@ def network_test(
     units = data.units_drawn if data.recomputed is None else data.recomputed.with_margins_removed()
     if data.recomputed is not None:
         summary = replace(summary, error=_pooled_errors(data, multiplier, weights))
-    draws = Draws("permutations", partial(_permuted, units, orders), [None, *seeds.tolist()])
-    tracker, with_se = Tracker(callback, n_permutations + 1), data.recomputed is None
-    statistics = data.estimator(weights, multiplier).summaries(draws, summary, tracker, workers, with_se=with_se)
+    draw, all_seeds = partial(_permuted, units, orders), [None, *seeds.tolist()]
+    progress = partial(Tracker(callback, n_permutations + 1).advance, "permutations")
+    estimator, with_se = data.estimator(weights, multiplier), data.recomputed is None
+    statistics = estimator.summaries(draw, all_seeds, summary, workers, progress, with_se=with_se)
     return _result(data, statistics, paired is not None, variable_sets)
 
 
@@ -230,9 +230,7 @@ def _pooled_errors(data: InferenceData, multiplier: float, weights: Any) -> Floa
 
     Bootstrap standard errors in every permutation would take 60 times as long.
     """
-    sizes = data.effective_sample_size
-    fit = find_support(data.source, sizes, penalty_multiplier=multiplier, weights=weights)
-    residuals = [Residuals(Z, Theta) for Z, Theta in zip(data.scores, fit.precision, strict=True)]
+    residuals = residuals_of(data, support_of(data, multiplier, weights))
     error = estimate(data, residuals, "moderated", None).error
     factor = (error**2 * (data.sizes - 3.0)).mean(axis=1, keepdims=True)
     return np.sqrt(factor / (data.sizes - 3.0))

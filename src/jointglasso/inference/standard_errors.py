@@ -80,7 +80,7 @@ class Residuals:
         return np.divide(self.U, self.rms[:, None], out=np.zeros_like(self.U), where=self.rms[:, None] > 0)
 
     def all_pairs(self) -> FloatArray:
-        """Partial correlations from T as a (p, p) matrix; its diagonal is meaningless."""
+        """Partial correlations from T as a (p, p) matrix with zeros on its diagonal."""
         scaled = self.scaled
         rho: FloatArray = scaled @ scaled.T
         step: float | FloatArray = 1.0
@@ -90,6 +90,7 @@ class Residuals:
         shift = (1.0 + step) * self.theta / np.sqrt(self.diagonal[self.rows] * self.diagonal[self.columns])
         rho[self.rows, self.columns] -= shift
         rho[self.columns, self.rows] -= shift
+        np.fill_diagonal(rho, 0.0)
         return clipped(rho)
 
     def pairs(self, rows: IntArray, columns: IntArray) -> FloatArray:
@@ -136,6 +137,13 @@ def all_factors(residuals: Residuals, rho: FloatArray, subjects: IntArray | None
     i, j = residuals.rows, residuals.columns
     g[i, j] = g[j, i] = factors(residuals, i, j, rho[i, j], subjects)
     return g
+
+
+def moderated_factors(residuals: Residuals, rho: FloatArray, subjects: IntArray | None = None) -> FloatArray:
+    """Factor g of every pair (p, p), moderated towards the mean over all pairs."""
+    g = all_factors(residuals, rho, subjects)
+    upper = np.triu_indices(len(g), 1)
+    return moderated(g, mean_of_factors(g[upper], rho[upper]))
 
 
 def resampled_factors(residuals: Residuals, rho: FloatArray, changes: FloatArray, n: float) -> FloatArray:

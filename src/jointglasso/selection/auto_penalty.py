@@ -38,6 +38,10 @@ _TURNS = 4
 AUTO = "auto"
 
 
+#: Selection with options of `solve`.
+Search = Callable[[SolveOptions], SelectionResult]
+
+
 @dataclass(frozen=True)
 class ChosenModel:
     """Result of a selection with the penalty or mu chosen."""
@@ -58,9 +62,7 @@ def model_choice(options: SolveOptions) -> Callable[..., ChosenModel] | None:
     return choose_penalty if options.penalty == AUTO else None
 
 
-def choose_penalty(
-    data: SelectionData, settings: Any, search: Callable[[SelectionData, Any], SelectionResult]
-) -> ChosenModel:
+def choose_penalty(data: SelectionData, settings: Any, search: Search) -> ChosenModel:
     """The group penalty, or the fused one if its held-out loss is smaller.
 
     The fused penalty is "graph" with a `class_graph`, "chain" for ordered classes.
@@ -73,11 +75,11 @@ def choose_penalty(
         options = _with(settings.solve, names[0])
         why = f"the comparison takes two classes or more of at least {MIN_SAMPLES} samples, not of mixed kinds"
         sentence = f'Penalty "group": {why}.'
-        return ChosenModel(search(data, replace(settings, solve=options)), options, sentence)
+        return ChosenModel(search(options), options, sentence)
     phi, results, losses = default_relaxation(data.source), {}, {}
     for name in names:
         options = _with(settings.solve, name)
-        results[name] = search(data, replace(settings, solve=options))
+        results[name] = search(options)
         losses[name] = held_out_losses(data, results[name].solution, options, [phi])[:, 0]
     change = losses[names[1]] - losses[names[0]]
     mean, error = float(change.mean()), float(change.std(ddof=1) / np.sqrt(N_FOLDS))
@@ -95,9 +97,7 @@ def _with(options: SolveOptions, penalty: str) -> SolveOptions:
     return replace(options, penalty=penalty, class_graph=None if penalty == "group" else options.class_graph)
 
 
-def choose_latent(
-    data: SelectionData, settings: Any, search: Callable[[SelectionData, Any], SelectionResult]
-) -> ChosenModel:
+def choose_latent(data: SelectionData, settings: Any, search: Search) -> ChosenModel:
     """The value of mu with the smallest score, or no latent variables."""
     given, options = settings.solve.latent, replace(settings.solve, latent=None)
     _refuse_stars_and_auto(settings, "latent")
@@ -106,9 +106,9 @@ def choose_latent(
         values = (_factor_noise(data.source, options.weights) * np.array(_MULTIPLES)).tolist()
     else:
         values = [check_positive("latent", mu) for mu in given]
-    results = {None: search(data, replace(settings, solve=options))}
+    results = {None: search(options)}
     for mu in values:
-        results[mu] = search(data, replace(settings, solve=replace(options, latent=mu)))
+        results[mu] = search(replace(options, latent=mu))
     best = min(results, key=lambda mu: results[mu].score)
     tried = "; ".join(
         f"{'none' if mu is None else f'mu = {mu:.3g}'} {found.score:.6g}" for mu, found in results.items()
@@ -118,9 +118,7 @@ def choose_latent(
     return ChosenModel(results[best], replace(options, latent=best), f"Latent variables: {chosen}. Scores: {tried}.")
 
 
-def find_rank(
-    data: SelectionData, settings: Any, search: Callable[[SelectionData, Any], SelectionResult]
-) -> ChosenModel:
+def find_rank(data: SelectionData, settings: Any, search: Search) -> ChosenModel:
     """The penalties chosen at the mu that gives low-rank parts of the rank asked for.
 
     mu depends on lambda1 and lambda2, and these on mu: both are chosen in turns, from the choice without latent
@@ -131,11 +129,11 @@ def find_rank(
     if settings.solve.latent is not None:
         raise InputError("latent_rank= finds the mu that latent= gives: leave one of them out.", "latent_rank")
     plain = replace(settings.solve, latent=None, latent_rank=None)
-    result, options = search(data, replace(settings, solve=plain)), plain
+    result, options = search(plain), plain
     for _ in range(_TURNS):
         at_rank = solve_point(data.source, result.lambda1, result.lambda2, None, replace(plain, latent_rank=rank))
         options = replace(plain, latent=at_rank.parameters["latent"])
-        result = search(data, replace(settings, solve=options))
+        result = search(options)
         ranks = [] if result.solution.low_rank is None else result.solution.low_rank.ranks
         if ranks == rank or sum(ranks) == rank:
             break

@@ -17,7 +17,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from jointglasso._sparse import logdet
 from jointglasso._typing import FloatArray
 from jointglasso._wording import count
 from jointglasso.data import CovarianceSource
@@ -38,7 +37,7 @@ from jointglasso.selection.likelihood import (
     measured_precision,
 )
 from jointglasso.selection.relaxed import default_relaxation, refit, relaxed_deviances
-from jointglasso.selection.resampling import EdgeCounter, Part, SelectionData, Sizes, complement, draw, stratified_folds
+from jointglasso.selection.resampling import Part, SelectionData, Sizes, complement, draw, edges_of, stratified_folds
 from jointglasso.selection.support_fit import PERFECT
 from jointglasso.solution import Solution
 
@@ -259,15 +258,12 @@ class Instability(Evaluator):
         preparation = data.preparation.for_resamples()
         sources = [prepared(preparation, samples.take(part)).source for part in parts]
         super().__init__(f"instability over {n_subsamples} subsamples", [(source, None) for source in sources], options)
-        self._shape = samples.n_classes, samples.n_variables
 
     def score(self, solved: Sequence[Solved]) -> tuple[float, dict[str, float]]:
         """Instability from the selection frequency of each pair."""
-        counter = EdgeCounter(*self._shape)
-        for solution, _ in solved:
-            counter.add(solution.precision)
-        n_classes, p = self._shape
-        frequencies = [counts.data / self.solves for counts in counter.counts]
+        by_class = zip(*(solution.precision for solution, _ in solved), strict=True)
+        frequencies = [sum(map(edges_of, matrices)).data / self.solves for matrices in by_class]
+        n_classes, p = len(frequencies), solved[0][0].precision[0].shape[0]
         unstable = float(sum((2.0 * frequency * (1.0 - frequency)).sum() for frequency in frequencies))
         edges = float(np.mean([solution.n_edges for solution, _ in solved], axis=0).sum())
         return unstable / (max(1, p * (p - 1) // 2) * n_classes), {"subsample_edges": edges}
@@ -417,4 +413,4 @@ def held_out_losses(
 
 
 def _loss(held_out: list[FloatArray], precision: list[Any]) -> float:
-    return sum(held_out_loss(Z, Theta, logdet(Theta)) for Z, Theta in zip(held_out, precision, strict=True))
+    return sum(held_out_loss(Z, Theta) for Z, Theta in zip(held_out, precision, strict=True))

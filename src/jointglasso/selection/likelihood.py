@@ -56,7 +56,7 @@ def deviance_error(source: CovarianceSource, solution: Solution, sizes: FloatArr
     return float((1.0 + largest) * np.sqrt(2.0 * gap * (sizes**2 * slopes / weights).sum()))
 
 
-def held_out_loss(scores: FloatArray, Theta: Any, logdet_Theta: float) -> float:
+def held_out_loss(scores: FloatArray, Theta: Any) -> float:
     """``n (<S, Theta> - log det Theta)`` with S the mean of z z' over n samples z, the rows of `scores`.
 
     With missing values S holds for each pair the mean over the samples that have both.
@@ -70,7 +70,7 @@ def held_out_loss(scores: FloatArray, Theta: Any, logdet_Theta: float) -> float:
         trace = float(S[entries.row, entries.col] @ entries.data)
     else:
         trace = float(np.einsum("ij,ij->", scores @ Theta, scores)) / n
-    return n * (trace - logdet_Theta)
+    return n * (trace - logdet(Theta))
 
 
 def mean_log_likelihood(
@@ -82,7 +82,7 @@ def mean_log_likelihood(
         centred = X - location
         complete = ~np.isnan(centred).any(axis=1)
         n, p = int(complete.sum()), X.shape[1]
-        total -= 0.5 * (held_out_loss(centred[complete], Theta, logdet(Theta)) + n * p * np.log(2.0 * np.pi))
+        total -= 0.5 * (held_out_loss(centred[complete], Theta) + n * p * np.log(2.0 * np.pi))
         if not complete.all():
             total += _marginal_log_likelihood(centred[~complete], np.linalg.inv(Theta.toarray()))
         count += len(X)

@@ -21,16 +21,7 @@ from jointglasso.data import CovarianceSource, as_source
 from jointglasso.data.checks import InputError, check_choice, check_count, check_nonnegative, check_positive
 from jointglasso.errors import argument, warn_caller
 from jointglasso.selection.likelihood import deviances
-from jointglasso.selection.support_fit import (
-    Block,
-    Fit,
-    Limits,
-    best_multiple,
-    coupled_blocks,
-    fit_face,
-    fit_support,
-    given_block,
-)
+from jointglasso.selection.support_fit import Fit, Likelihood, Limits, best_multiple, fit_support
 from jointglasso.solution import EdgeClusters, Refit, RefitFailure, RefitWarning, Solution
 
 #: Largest component that is refitted to compute a criterion.
@@ -105,9 +96,9 @@ def refit(
         raise InputError(f"{argument('relaxation', relaxation)} must be between 0 and 1.", "relaxation")
     if (phi < 1.0).any():
         source = cast(CovarianceSource, InterpolatedCovariance(source, matrices, phi))
-    plan = _Plan(check_nonnegative("ridge", ridge), RIDGE if on_failure == "ridge" else 0.0)
+    limits = replace(limits, ridge=check_nonnegative("ridge", ridge), fallback=RIDGE if on_failure == "ridge" else 0.0)
     edge_clusters = support.edge_clusters if isinstance(support, Solution) else None
-    fitted = _refit_classes(source, matrices, plan, [limits] * source.n_classes, edge_clusters)
+    fitted = _refit_classes(source, matrices, limits, edge_clusters)
     if fitted.failures and on_failure == "raise":
         raise InputError(
             f"{fitted.failures[0]} Set ridge above 0, or on_failure='ridge' for a ridge of {RIDGE:g} there alone, or "
@@ -153,38 +144,56 @@ def relaxed_deviances(source: CovarianceSource, solution: Solution, sizes: Float
     1e4 or more, on the scale of correlations, counts as divergence. Components of more than `LARGEST` variables use
     the best multiple of the penalised matrix, an upper bound of the minimum.
     """
-    limits = [Limits(tol=np.inf, max_iter=30, decrement=min(0.1, 0.3 * n**-0.5), diverged=1e4) for n in sizes]
-    fitted = _refit_classes(source, solution.precision, _Plan(largest=LARGEST), limits, solution.edge_clusters)
+    decrement = np.minimum(0.1, 0.3 * sizes**-0.5)
+    limits = Limits(tol=np.inf, max_iter=30, decrement=decrement, diverged=1e4, largest=LARGEST)
+    fitted = _refit_classes(source, solution.precision, limits, solution.edge_clusters)
     return None if fitted.failures else deviances(source, fitted.precision)
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """Treatment of each component: ridge, fallback and size limit."""
+class _Component:
+    """Connected component of one class: class index `k`, variable indices `members`, and penalised matrix `start`."""
 
-    ridge: float = 0.0
-    """Fraction of each variance added to it, in all components."""
-    fallback: float = 0.0
-    """Ridge of components whose likelihood has no maximum; 0 keeps the penalised matrix there."""
-    largest: float = np.inf
-    """Components of more variables are scaled, not refitted."""
+    k: int
+    members: IntArray
+    start: FloatArray
+
+
+def _grouped(precision: Sequence[Any], edge_clusters: EdgeClusters | None) -> list[list[_Component]]:
+    """Components (two or more variables) of all classes; those that share the value of an edge first, in one group."""
+    components, owner = list[_Component](), np.full((len(precision), precision[0].shape[0]), -1)
+    for k, Theta in enumerate(precision):
+        for members, start in diagonal_blocks(Theta):
+            owner[k, members] = len(components)
+            components.append(_Component(k, members, start))
+    if edge_clusters is None:
+        return [[component] for component in components]
+    present = edge_clusters.present(precision)
+    ends = [np.empty((2, 0), dtype=np.int64)]
+    for class_pair, (one, two) in enumerate(edge_clusters.neighbours):
+        shared = edge_clusters.rows[edge_clusters.equal[:, class_pair] & present[:, one] & present[:, two]]
+        ends.append(owner[[[one], [two]], shared])
+    i, j = np.concatenate(ends, axis=1)
+    graph = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(len(components), len(components)))
+    groups: dict[int, list[_Component]] = {}
+    for component, number in zip(
+        components, sparse.csgraph.connected_components(graph, directed=False)[1], strict=True
+    ):
+        groups.setdefault(int(number), []).append(component)
+    return sorted(groups.values(), key=lambda group: len(group) == 1)
 
 
 def _refit_classes(
-    source: CovarianceSource,
-    matrices: Sequence[Any],
-    plan: _Plan,
-    limits: Sequence[Limits],
-    edge_clusters: EdgeClusters | None = None,
+    source: CovarianceSource, matrices: Sequence[Any], limits: Limits, edge_clusters: EdgeClusters | None = None
 ) -> Refit:
     """Refit all components: trees in closed form, those that share edge values together, the others one by one."""
     penalised = [sparse.csr_array(matrix).astype(float) for matrix in matrices]
-    coupled = [] if edge_clusters is None else coupled_blocks(penalised, edge_clusters)
-    groups = [_Group(blocks, [given_block(penalised, b) for b in blocks]) for blocks in coupled if len(blocks) > 1]
+    groups = _grouped(penalised, edge_clusters)
     is_open = np.ones((source.n_classes, source.n_variables), dtype=bool)
-    for block in (block for group in groups for block in group.blocks):
-        is_open[block.k, block.members] = False
+    for component in (component for group in groups if len(group) > 1 for component in group):
+        is_open[component.k, component.members] = False
     failures, entries, deviations = list[RefitFailure](), list[_Entries](), list[FloatArray]()
+    on_tree = np.zeros_like(is_open)
     for k, Theta in enumerate(penalised):
         deviation = np.sqrt(source.diagonal(k))
         for i in np.flatnonzero(deviation <= 0):
@@ -194,78 +203,86 @@ def _refit_classes(
         upper = sparse.triu(Theta, 1).tocoo()
         rows, columns = upper.row[is_open[k, upper.row]], upper.col[is_open[k, upper.row]]
         covariance = source.entries(k, rows, columns)
-        on_trees, is_on_tree = forest_fit(covariance, rows, columns, (1.0 + plan.ridge) * deviation**2, is_open[k])
-        is_open[k] &= ~is_on_tree
-        blocks = diagonal_blocks(Theta)
-        groups += [_Group([Block(k, members)], [start]) for members, start in blocks if is_open[k, members[0]]]
-        entries.append(on_trees)
+        trees, on_tree[k] = forest_fit(covariance, rows, columns, (1.0 + limits.ridge) * deviation**2, is_open[k])
+        entries.append(trees)
         deviations.append(deviation)
+    groups = [group for group in groups if not on_tree[group[0].k, group[0].members[0]]]
     fits = map_on_cores(
-        lambda group: _fit_group(source, group, deviations, edge_clusters, plan, limits),
+        lambda group: _fit_group(source, group, deviations, edge_clusters, limits),
         groups,
         work=float(source.n_classes * source.n_variables**2),
     )
     residual = np.zeros(source.n_classes)
-    for group, (parts, worst, failure) in zip(groups, fits, strict=True):
-        for block, part in zip(group.blocks, parts, strict=True):
-            entries[block.k].append(part)
+    for group, (fitted, worst, failure) in zip(groups, fits, strict=True):
+        for component, part in zip(group, fitted, strict=True):
+            k = component.k
+            entries[k].append(part)
             if failure:
-                names = tuple(source.variable_names[i] for i in block.members)
-                failures.append(RefitFailure(source.class_names[block.k], names, failure))
+                names = tuple(source.variable_names[i] for i in component.members)
+                failures.append(RefitFailure(source.class_names[k], names, failure))
             else:
-                residual[block.k] = max(residual[block.k], worst)
+                residual[k] = max(residual[k], worst)
     precision = []
     for parts, Theta in zip(entries, penalised, strict=True):
         values, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
         precision.append(sparse.csc_array((values, (rows, columns)), shape=Theta.shape))
-    return Refit(precision, residual, tuple(failures), plan.fallback if failures else 0.0)
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Components that are fitted together, with their penalised matrices; one component if it shares no edge value."""
-
-    blocks: list[Block]
-    start: list[FloatArray]
+    return Refit(precision, residual, tuple(failures), limits.fallback if failures else 0.0)
 
 
 def _fit_group(
     source: CovarianceSource,
-    group: _Group,
+    group: list[_Component],
     deviations: Sequence[FloatArray],
     edge_clusters: EdgeClusters | None,
-    plan: _Plan,
-    limits: Sequence[Limits],
+    limits: Limits,
 ) -> tuple[_Entries, float, str]:
-    """Entries of each block, residual, and reason of failure; above the size limit or without a maximum by the plan."""
-    blocks, unchanged = group.blocks, group.start
-    limit = min((limits[block.k] for block in blocks), key=lambda limit: limit.decrement)
-    largest = max(len(block.members) for block in blocks)
-    scale: Any = 1.0
-    if len(blocks) == 1:  # on the scale of correlations
-        k, members = blocks[0].k, blocks[0].members
-        scale = np.outer(deviations[k][members], deviations[k][members])
-        R, unchanged = source.block(k, members) / scale, [unchanged[0] * scale]
+    """Entries of each component, residual, and reason of failure; by `limits` if large or without a maximum.
 
-    def fit(ridge: float, limit: Limits | None) -> Fit:
-        if len(blocks) > 1:
-            return fit_face(source, blocks, unchanged, cast(EdgeClusters, edge_clusters), ridge, limit)
-        np.fill_diagonal(R, 1.0 + ridge)
-        start = unchanged[0]
-        fitted = Fit(best_multiple(start, R), 0.0) if limit is None else fit_support(R, start != 0, start, limit)
-        return replace(fitted, Theta=[fitted.Theta])
+    A single component is fitted on the scale of correlations.
+    """
+    k, sizes = [component.k for component in group], source.sample_sizes
+    largest = max(len(component.members) for component in group)
+    limits = replace(limits, decrement=np.broadcast_to(limits.decrement, source.n_classes)[k].min())
+    S, start = [source.block(c.k, c.members) for c in group], [c.start for c in group]
+    scale: Any = 1.0
+    if len(group) == 1:
+        deviation = deviations[k[0]][group[0].members]
+        scale = np.outer(deviation, deviation)
+        S, start = [S[0] / scale], [start[0] * scale]
+        np.fill_diagonal(S[0], 1.0)
+    n = np.ones(source.n_classes) if sizes is None else np.asarray(sizes, dtype=float)
+    weight = n[k] / n[k].min()  # at least 1, so that the sum of self-concordant functions is one
+
+    def fit(ridge: float) -> Fit:
+        ridged = [matrix * (1.0 + ridge * np.eye(len(matrix))) for matrix in S] if ridge else S
+        if largest > limits.largest:
+            return Fit([best_multiple(ridged, weight, start) * Theta for Theta in start], 0.0)
+        f = Likelihood(ridged, weight, [Theta != 0 for Theta in start])
+        if len(group) > 1:
+            _share_values(f, group, cast(EdgeClusters, edge_clusters))
+        return fit_support(f, start, limits)
 
     with blas_threads_for(largest):
-        found = fit(plan.ridge, None if largest > plan.largest else limit)
-        if found.failure and plan.fallback:
-            found = replace(fit(plan.fallback, limit), failure=found.failure)
-        elif found.failure:
-            found = replace(found, Theta=unchanged)
+        fitted = fit(limits.ridge)
+        if fitted.failure:
+            fitted = replace(fit(limits.fallback) if limits.fallback else Fit(start, np.inf), failure=fitted.failure)
     parts = []
-    for block, Theta in zip(blocks, found.Theta, strict=True):
+    for component, Theta in zip(group, fitted.Theta, strict=True):
         rows, columns = np.nonzero(Theta)
-        parts.append(((Theta / scale)[rows, columns], block.members[rows], block.members[columns]))
-    return parts, found.residual, found.failure
+        parts.append(((Theta / scale)[rows, columns], component.members[rows], component.members[columns]))
+    return parts, fitted.residual, fitted.failure
+
+
+def _share_values(f: Likelihood, group: list[_Component], edge_clusters: EdgeClusters) -> None:
+    """Let entries that are equal in several classes share a parameter."""
+    keys = []
+    for component, ends in zip(group, f.ends, strict=True):
+        i, j = (component.members[end] for end in ends)
+        index, is_listed = edge_clusters.find(i, j)
+        label = np.where(is_listed, edge_clusters.clusters[index, component.k], component.k)
+        keys.append(np.stack([i, j, label]))
+    unique, variable = np.unique(np.concatenate(keys, axis=1), axis=1, return_inverse=True)
+    f.share_parameters(variable.ravel(), unique.shape[1])
 
 
 #: Parts of a sparse matrix in coordinate form: values, rows, columns.

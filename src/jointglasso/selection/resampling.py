@@ -154,19 +154,6 @@ def draw(sizes: Sizes, take: Sizes, rng: Any) -> Part:
     return [np.sort(rng.permutation(size)[:n]) for size, n in zip(sizes, take, strict=True)]
 
 
-class EdgeCounter:
-    """Selection counts: number of added solutions in which each pair i < j is an edge, by class."""
-
-    def __init__(self, n_classes: int, n_variables: int) -> None:
-        shape = (n_variables, n_variables)
-        self.counts: list[Any] = [sparse.csr_array(shape, dtype=np.int32) for _ in range(n_classes)]
-
-    def add(self, precision: Sequence[Any]) -> None:
-        """Count the edges of one solution."""
-        for k, Theta in enumerate(precision):
-            self.counts[k] = self.counts[k] + edges_of(Theta)
-
-
 def edges_of(Theta: Any) -> Any:
     """Upper triangular CSR adjacency matrix with entries 1."""
     upper = sparse.csr_array(sparse.triu(Theta, 1))

@@ -111,13 +111,13 @@ class SelectionResult:
         """
         if "score_error" not in self.records:
             return []
-        scores, errors = (np.asarray(self.records[name], dtype=float) for name in ("score", "score_error"))
-        return np.flatnonzero((errors > SETTLED) & (scores - errors <= self.score + TIE)).tolist()
+        errors = np.asarray(self.records["score_error"], dtype=float)
+        return np.flatnonzero((errors > SETTLED) & (self._scores - errors <= self.score + TIE)).tolist()
 
     @property
     def strongest_without_maximum(self) -> tuple[float, float] | None:
         """Strongest penalties with an infinite score, of a graph without a maximum of the likelihood; None without."""
-        blocked = np.flatnonzero(np.isinf(np.asarray(self.records["score"], dtype=float)))
+        blocked = np.flatnonzero(np.isinf(self._scores))
         return self.grid[int(blocked[np.argmax(self.grid.strength[blocked])])] if len(blocked) else None
 
     @property
@@ -134,8 +134,7 @@ class SelectionResult:
         "strongest", "weakest", "least similar", "most similar"; an empty graph, lambda2 = 0 and lambda1 = 0 are natural
         limits and do not count.
         """
-        points = self._chosen_column
-        position = int(np.flatnonzero(points == self.best)[0])
+        points, position = self._chosen_column
         similarity = self.grid.similarity
         tied_similarity = similarity[self._tied]
         several = self.grid.n_columns > 1
@@ -192,15 +191,20 @@ class SelectionResult:
     @property
     def _tied(self) -> BoolArray:
         """Mask (m,) of the points whose score ties with that of the chosen one."""
-        scores = np.asarray(self.records["score"], dtype=float)
         if self.criterion not in CRITERIA:
-            return np.arange(len(scores)) == self.best
-        is_tied: BoolArray = scores <= self.score + TIE
+            return np.arange(len(self.grid)) == self.best
+        is_tied: BoolArray = self._scores <= self.score + TIE
         return is_tied
 
     @property
-    def _chosen_column(self) -> IntArray:
-        return self.grid.points_of(int(self.grid.column[self.best]))
+    def _scores(self) -> FloatArray:
+        return np.asarray(self.records["score"], dtype=float)
+
+    @property
+    def _chosen_column(self) -> tuple[IntArray, int]:
+        """Points of the column of the chosen one, and its position in them."""
+        points = self.grid.points_of(int(self.grid.column[self.best]))
+        return points, int(np.flatnonzero(points == self.best)[0])
 
     def _what(self) -> str:
         names, counts = self.solution.class_names, self.solution.n_edges
@@ -247,8 +251,7 @@ class SelectionResult:
         return " ".join(advice[side] for side in self.on_edge)
 
     def _neighbours(self) -> str:
-        points = self._chosen_column
-        position = int(np.flatnonzero(points == self.best)[0])
+        points, position = self._chosen_column
         words = []
         for step, kind in ((-1, "stronger"), (1, "weaker")):
             if 0 <= position + step < len(points):
@@ -273,10 +276,9 @@ class SelectionResult:
     @property
     def _is_bounded(self) -> bool:
         """Whether the score is finite at all neighbours that were tried."""
-        points = self._chosen_column
-        position = int(np.flatnonzero(points == self.best)[0])
+        points, position = self._chosen_column
         around = [*points[max(position - 1, 0) : position + 2], *self._adjacent_points()]
-        return not np.isinf(np.asarray(self.records["score"], dtype=float)[around]).any()
+        return not np.isinf(self._scores[around]).any()
 
     def _point(self, point: int) -> str:
         if not self.records["tried"][point]:
@@ -302,8 +304,8 @@ class SelectionResult:
                 f"Undecided entries at this point: {undecided}, which may lower its score by up to {error:.3g}."
             )
         if others:
-            scores, errors = (np.asarray(self.records[name], dtype=float)[others] for name in ("score", "score_error"))
-            gain = self.score - float((scores - errors).min())
+            errors = np.asarray(self.records["score_error"], dtype=float)[others]
+            gain = self.score - float((self._scores[others] - errors).min())
             lines.append(
                 f"With their undecided edges {count(len(others), 'other point')} could score up to {gain:.3g} better; "
                 f"a smaller {argument('tol')} decides them."
@@ -325,7 +327,7 @@ class SelectionResult:
         ]
 
     def _flatness(self) -> str:
-        scores: FloatArray = np.asarray(self.records["score"], dtype=float)
+        scores = self._scores
         if self.criterion == "cv":
             error = float(self.records["standard_error"][self.best])
             n_close = int((scores <= self.score + error).sum()) - 1

@@ -43,7 +43,7 @@ class SearchResult:
 
 
 @dataclass
-class _Column:
+class GridColumn:
     """Points evaluated in sequence, each warm-started from the previous one."""
 
     points: Sequence[tuple[float, float]]
@@ -67,22 +67,22 @@ class _Item:
     start: Solution | None
 
 
-class _Walk:
-    """Evaluates columns concurrently: the parts of a point are tasks, and the last of them submits the next point.
+class GridSearch:
+    """Evaluates columns concurrently, each from strong to weak penalties with warm starts until `stop` holds.
 
-    The most expensive columns, those of the smallest lambda1, begin, to balance the load.
+    The parts of a point are tasks, and the last of them submits the next point. The most expensive columns, those of
+    the smallest lambda1, begin, to balance the load.
     """
 
-    def __init__(
-        self, evaluate: Evaluator, columns: Sequence[_Column], budget: Budget, tracker: Tracker, stop: Stop
-    ) -> None:
-        self.evaluate, self.budget, self.tracker, self.stop = evaluate, budget, tracker, stop
-        self.columns = sorted(columns, key=lambda column: min(lambda1 for lambda1, _ in column.points))
+    def __init__(self, evaluate: Evaluator, columns: Sequence[GridColumn], budget: Budget, stop: Stop) -> None:
+        self.evaluate, self.budget, self.stop, self.columns = evaluate, budget, stop, columns
+        self.by_cost = sorted(columns, key=lambda column: min(lambda1 for lambda1, _ in column.points))
         self.items: list[_Item] = []
 
-    def run(self, workers: WorkerPool) -> None:
+    def run(self, tracker: Tracker, workers: WorkerPool) -> None:
         """Evaluate all columns."""
-        for number in range(len(self.columns)):
+        self.tracker = tracker
+        for number in range(len(self.by_cost)):
             self._submit_point(number)
         workers.do(
             TaskBatch(
@@ -97,7 +97,7 @@ class _Walk:
 
     def _submit_point(self, number: int) -> None:
         """Add the tasks of the next point of a column, if the point is feasible."""
-        column = self.columns[number]
+        column = self.by_cost[number]
         point = column.points[len(column.done)]
         column.why_infeasible = self.budget.why_infeasible(*point)
         if not column.why_infeasible:
@@ -109,7 +109,7 @@ class _Walk:
         """Store a finished part; after the last part of a point, score it and submit the next point."""
         item, n_parts = self.items[item_number], self.evaluate.solves
         self.items[item_number] = replace(item, start=None)  # free the warm start
-        column = self.columns[item.column]
+        column = self.by_cost[item.column]
         column.solved[item.part] = solved
         if len(column.solved) < n_parts:
             return
@@ -128,35 +128,26 @@ class _Walk:
         best = _last_best(done, self.evaluate.tie) if done else None
         return [e if n == best else replace(e, solutions=()) for n, e in enumerate(done)]
 
+    def result(self) -> SearchResult:
+        """What has been found so far."""
+        done = {(e.lambda1, e.lambda2): e for column in self.columns for e in column.done}
+        left_out = {
+            point: column.why_infeasible
+            for column in self.columns
+            if column.why_infeasible
+            for point in column.points[len(column.done) :]
+        }
+        return SearchResult(done, left_out)
+
 
 def _solve_part(item: _Item, evaluate: Evaluator, progress: TaskProgress) -> Solved:
     return evaluate.solve_part(item.part, *item.point, item.start)
 
 
-class GridSearch:
-    """Evaluates each column of a grid from strong to weak penalties with warm starts, until its stopping rule holds."""
-
-    def __init__(self, evaluate: Evaluator, grid: LambdaGrid, stop: Stop, budget: Budget) -> None:
-        self._evaluate, self._budget, self._stop = evaluate, budget, stop
-        self._columns = [
-            _Column([grid[point] for point in grid.points_of(column)], f"column {column + 1} of {grid.n_columns}")
-            for column in range(grid.n_columns)
-        ]
-
-    def run(self, tracker: Tracker, workers: WorkerPool) -> None:
-        """Run the search."""
-        _Walk(self._evaluate, self._columns, self._budget, tracker, self._stop).run(workers)
-
-    def result(self) -> SearchResult:
-        """What has been found so far."""
-        done = {(e.lambda1, e.lambda2): e for column in self._columns for e in column.done}
-        left_out = {
-            point: column.why_infeasible
-            for column in self._columns
-            if column.why_infeasible
-            for point in column.points[len(column.done) :]
-        }
-        return SearchResult(done, left_out)
+def columns_of(grid: LambdaGrid) -> list[GridColumn]:
+    """Columns of a grid, not evaluated."""
+    every = range(grid.n_columns)
+    return [GridColumn([grid[n] for n in grid.points_of(k)], f"column {k + 1} of {grid.n_columns}") for k in every]
 
 
 #: A point of the search: omega and level.
@@ -238,14 +229,14 @@ class CoarseToFineSearch:
     def _try(self, places: Sequence[_Place]) -> None:
         """Evaluate those of the places that were not tried before."""
         places = [place for place in places if self._is_untried(place)]
-        tried = [_Column([self._penalties(*place)], self._stage, self._start(place[0])) for place in places]
+        tried = [GridColumn([self._penalties(*place)], self._stage, self._start(place[0])) for place in places]
         try:
-            _Walk(self._evaluate, tried, self._budget, self._tracker, lambda done: True).run(self._workers)
+            GridSearch(self._evaluate, tried, self._budget, lambda done: True).run(self._tracker, self._workers)
         finally:  # after an interrupt what is done is kept
             for place, column in zip(places, tried, strict=True):
                 self._keep(place, column)
 
-    def _keep(self, place: _Place, tried: _Column) -> None:
+    def _keep(self, place: _Place, tried: GridColumn) -> None:
         """Store the outcome of a place, and the solutions of the best place of its column alone."""
         omega, level = place
         column = self._columns.setdefault(omega, {})
@@ -334,29 +325,29 @@ class CoarseToFineSearch:
 
     def _extend_weaker(self) -> None:
         """Evaluate weaker penalties while the best point is the weakest of its column."""
-        while True:
-            omega, level = self._best_place()
-            if level > min(self._columns[omega]) or level < self._bottom - 10.0 * self.STEP:
-                break
-            below = self._weaker(omega, level)
-            if below is None:
-                break
-            self._try([(omega, below)])
+        while below := self._below_the_last(self._best_place()):
+            self._try(below)
+
+    def _below_the_last(self, place: _Place) -> list[_Place]:
+        """The next weaker point where `place` is the weakest of its column and not far below the noise level."""
+        omega, level = place
+        if level > min(self._columns[omega]) or level < self._bottom - 10.0 * self.STEP:
+            return []
+        below = self._weaker(omega, level)
+        return [] if below is None else [(omega, below)]
 
     def _extend_choice(self) -> None:
         """Evaluate penalties beyond the chosen point (by cross-validation not the best) while it is the last."""
         for _ in range(self.ROUNDS):
             places = [(omega, level) for omega, column in self._columns.items() for level in column]
             omega, level = places[self._evaluate.choose([self._columns[one][other] for one, other in places])]
-            column = self._columns[omega]
-            beyond = None
-            if level == min(column) and level >= self._bottom - 10.0 * self.STEP:
-                beyond = self._weaker(omega, level)
-            if level == max(column) and column[level].edges.sum() > 0 and level < self._top.get(omega, np.inf):
-                beyond = min(level + self.STEP, self._top.get(omega, np.inf))
-            if beyond is None:
+            column, top = self._columns[omega], self._top.get(omega, np.inf)
+            beyond = self._below_the_last((omega, level))
+            if level == max(column) and column[level].edges.sum() > 0 and level < top:
+                beyond = [(omega, min(level + self.STEP, top))]
+            if not beyond:
                 break
-            self._try([(omega, beyond)])
+            self._try(beyond)
 
     def _candidates(self) -> list[_Place]:
         """Midpoints towards those neighbours of the best point whose number of edges differs, or a point beyond."""

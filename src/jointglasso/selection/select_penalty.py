@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from jointglasso._typing import FloatArray
 from jointglasso._wording import listed
 from jointglasso.data import CovarianceSource
 from jointglasso.data.checks import (
@@ -50,11 +51,11 @@ from jointglasso.selection.search import (
     GridSearch,
     SearchResult,
     certify_choice,
+    columns_of,
     without_improvement,
 )
 from jointglasso.selection.solves import (
     ProgressCallback,
-    Stages,
     Tracker,
     WorkerPool,
     quiet_solves,
@@ -262,12 +263,12 @@ class SelectionSettings:
 
 def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionResult:
     """`select` for data that are already read and validated."""
-    stages = Stages(settings.callback)
+    stages = Tracker(settings.callback, 0)
     if data.source.n_variables > SCANNED_ONCE:
-        stages.begin("scanning the covariances")
+        stages.advance("scanning the covariances", 0)
     choose_model = model_choice(settings.solve)
     if choose_model is not None:
-        found = choose_model(data, settings, _search)
+        found = choose_model(data, settings, lambda options: _search(data, replace(settings, solve=options)))
         data, result = replace(data, notes=(*data.notes, found.sentence)), found.result
         settings = replace(settings, solve=found.options)
     else:
@@ -287,10 +288,10 @@ def select_from(data: SelectionData, settings: SelectionSettings) -> SelectionRe
         warn_caller(result.edge_advice, SelectionWarning)
     notes = (*data.notes, *_remarks(data.source, result, settings))
     half_edges = _half_edges(data, result, settings) if settings.halves else ()
-    stages.begin("held-out likelihood of the values")
+    stages.advance("held-out likelihood of the values", 0)
     with quiet_solves():
         relaxation, held_out = choose_relaxation(data, result.solution, settings.solve)
-    stages.begin("estimating the values")
+    stages.advance("estimating the values", 0)
     solution = with_refit(data.source, result.solution, relaxation)
     notes = (*notes, held_out) if held_out else notes
     return replace(result, solution=solution, notes=notes, half_edges=half_edges)
@@ -365,12 +366,11 @@ def _by_score(data: SelectionData, settings: SelectionSettings, omegas: Sequence
         search_converged = search.finished
     else:
         grid = as_grid(settings.grid)
-        walk = GridSearch(evaluate, grid, without_improvement(settings.patience, evaluate.tie), budget)
-        outcome = _outcome(walk, settings, len(grid) * evaluate.solves)
+        stop = without_improvement(settings.patience, evaluate.tie)
+        outcome = _outcome(GridSearch(evaluate, columns_of(grid), budget, stop), settings, len(grid) * evaluate.solves)
     if isinstance(evaluate, Information) and data.source.n_variables <= SCANNED_ONCE and not outcome.interrupted:
         outcome = replace(outcome, done=certify_choice(evaluate, outcome.done))
-    scores = _column(grid, outcome.done, "score")
-    if not np.isfinite(scores).any():
+    if not any(np.isfinite(evaluation.score) for evaluation in outcome.done.values()):
         raise InputError(
             "The likelihood has no maximum on any support of the grid: try stronger penalties, or set "
             f"{argument('relaxed', False)}.",
@@ -401,11 +401,11 @@ def _by_stars(data: SelectionData, settings: SelectionSettings) -> SelectionResu
     evaluate = Instability(data, settings.n_subsamples, settings.random_state, settings.solve)
     budget = Budget(data.source, settings.max_seconds, settings.solve)
     # The running maximum of the instability along a column cannot fall below beta again.
-    search = GridSearch(evaluate, grid, lambda done: done[-1].score > settings.beta, budget)
+    search = GridSearch(evaluate, columns_of(grid), budget, lambda done: done[-1].score > settings.beta)
     outcome = _outcome(search, settings, len(grid) * evaluate.solves)
-    measured = _column(grid, outcome.done, "score")
+    done = [outcome.done.get(point) for point in grid]
+    measured, edges = (_column(done, value) for value in (lambda e: e.score, lambda e: e.edges.sum()))
     instability = monotone(grid, measured)
-    edges = np.array([outcome.done[point].edges.sum() if point in outcome.done else np.nan for point in grid])
     best = choose(grid, instability, edges, settings.beta)
     result = _result(data, settings, evaluate, grid, outcome, best)
     return replace(
@@ -430,11 +430,9 @@ def _outcome(
     return search.result()
 
 
-def _column(grid: LambdaGrid, evaluations: Mapping[tuple[float, float], Evaluation], name: str) -> Any:
-    """Attribute `name` of the evaluations as an array over the grid, NaN at points not evaluated."""
-    return np.array(
-        [getattr(evaluations[point], name) if point in evaluations else np.nan for point in grid], dtype=float
-    )
+def _column(done: Sequence[Evaluation | None], value: Callable[[Evaluation], float]) -> FloatArray:
+    """A value of the evaluations as an array over the grid, NaN at points not evaluated."""
+    return np.array([np.nan if evaluation is None else value(evaluation) for evaluation in done], dtype=float)
 
 
 def _result(
@@ -446,11 +444,10 @@ def _result(
     best: int,
 ) -> SelectionResult:
     """Result with the solution on all samples at the best point; information criteria have computed it already."""
-    evaluations, chosen = outcome.done, outcome.done[grid[best]]
+    done, chosen = [outcome.done.get(point) for point in grid], outcome.done[grid[best]]
     solution = chosen.solutions[0] if settings.criterion in CRITERIA and chosen.solutions else None
     if solution is None:
         solution = solve_point(data.source, chosen.lambda1, chosen.lambda2, None, settings.solve)
-    done = [evaluations.get(point) for point in grid]
     edges = np.array([np.zeros(data.source.n_classes) if e is None else e.edges for e in done]).round().astype(int)
     edges[best] = solution.n_edges
     details = dict.fromkeys(name for e in done if e is not None for name in e.details)
@@ -466,11 +463,11 @@ def _result(
             "strength": grid.strength,
             "similarity": grid.similarity,
             "column": grid.column,
-            "score": _column(grid, evaluations, "score"),
+            "score": _column(done, lambda e: e.score),
             "edges": edges.sum(axis=1),
             "tried": np.array([e is not None for e in done]),
             "converged": np.array([e is None or e.n_failed == 0 for e in done]),
-            "relative_gap": _column(grid, evaluations, "gap"),
+            "relative_gap": _column(done, lambda e: e.gap),
             **{f"edges[{name}]": edges[:, k] for k, name in enumerate(data.source.class_names)},
             **{name: np.array([np.nan if e is None else e.details[name] for e in done]) for name in details},
         },

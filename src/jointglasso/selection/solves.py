@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,6 @@ from jointglasso.data.checks import InputTypeError, check_jobs, check_positive
 from jointglasso.engine.executors import (
     Executor,
     TaskBatch,
-    TaskProgress,
     check_executor,
     memory_of,
     run_tasks,
@@ -38,26 +37,6 @@ class WorkerPool:
         checked = check_executor(executor)
         memory = memory_of(checked, None if max_memory is None else check_positive("max_memory", max_memory))
         return cls(check_jobs(n_jobs) if checked is None else None, checked, memory)
-
-    def map(
-        self,
-        function: Callable[[Any, Any, TaskProgress], Any],
-        items: Sequence[Any],
-        shared: Any,
-        tracker: Tracker,
-        finish: Callable[[int, Any], Any] = lambda number, result: result,
-    ) -> list[Any]:
-        """Apply ``function(item, shared, progress)`` to every item; ``progress(stage)`` counts a solve in the tracker.
-
-        `finish` maps every result, one at a time, to the value that is returned.
-        """
-
-        def progress(number: int, *event: Any) -> bool:
-            if event:
-                tracker.advance(*event)
-            return False
-
-        return self.do(TaskBatch(function, items, shared, progress=progress, finish=finish))
 
     def do(self, work: TaskBatch) -> list[Any]:
         """Run all items of `work`."""
@@ -116,17 +95,6 @@ class SelectionProgress:
 ProgressCallback = Callable[[SelectionProgress], object]
 
 
-class Stages:
-    """Reports the start of stages that have no count of solves to the callback."""
-
-    def __init__(self, callback: ProgressCallback | None) -> None:
-        self._callback, self._began = callback, time.perf_counter()
-
-    def begin(self, stage: str) -> None:
-        if self._callback is not None:
-            self._callback(SelectionProgress(stage, 0, 0, time.perf_counter() - self._began))
-
-
 class Tracker:
     """Thread-safe counter of solves, which passes the progress to the callback."""
 
@@ -143,7 +111,7 @@ class Tracker:
         self._lock = threading.Lock()
 
     def advance(self, stage: str, n_solves: int = 1, n_skipped: int = 0) -> None:
-        """Count `n_solves` finished solves; the total falls by `n_skipped`."""
+        """Count `n_solves` finished solves (0 at the start of a stage); the total falls by `n_skipped`."""
         with self._lock:
             self._done += n_solves
             self._total = max(self._total - n_skipped, self._done + self._at_least_left)

@@ -15,11 +15,10 @@ from jointglasso.data.checks import InputError, check_count, check_positive, che
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples
 from jointglasso.engine import SolveOptions, solve, solve_with
-from jointglasso.engine.executors import TaskProgress
+from jointglasso.engine.executors import TaskBatch, TaskProgress
 from jointglasso.errors import argument
 from jointglasso.selection.em import prepared
 from jointglasso.selection.resampling import (
-    EdgeCounter,
     Part,
     SelectionData,
     complement,
@@ -176,19 +175,21 @@ def edge_stability(
     data = read_data(X, y, preparation, covariates)
     parts = _parts(data, check_count("n_subsamples", n_subsamples), fraction, complementary_pairs, random_state)
     samples = data.require_samples("Edge stability")
-    counter = EdgeCounter(samples.n_classes, samples.n_variables)
+    counts: list[Any] = [0] * samples.n_classes
     settings = SolveOptions.of({**options, "weights": weights, "penalize_diagonal": penalize_diagonal})
     context = samples, data.preparation.for_resamples(), (lambda1, lambda2), settings
+    workers, tracker = WorkerPool.of(n_jobs, executor, settings.max_memory), Tracker(callback, len(parts))
 
-    def count(_: int, result: tuple[list[Any], bool]) -> bool:
-        counter.add(result[0])
-        return result[1]
+    def add(_: int, result: tuple[list[Any], bool]) -> bool:
+        edges, is_converged = result
+        counts[:] = [total + matrix for total, matrix in zip(counts, edges, strict=True)]
+        tracker.advance("subsamples")
+        return is_converged
 
-    workers = WorkerPool.of(n_jobs, executor, settings.max_memory)
     with quiet_solves():
-        converged = workers.map(_edges_of_part, parts, context, Tracker(callback, len(parts)), count)
+        converged = workers.do(TaskBatch(_edges_of_part, parts, context, finish=add))
     warn_not_converged(converged.count(False), len(parts), "edge stability")
-    upper = [counts / len(parts) for counts in counter.counts]
+    upper = [count / len(parts) for count in counts]
     return EdgeStability(
         frequencies=[sparse.csc_array(frequency + frequency.T) for frequency in upper],
         class_names=samples.class_names,
@@ -207,7 +208,6 @@ def _edges_of_part(
     """Adjacency matrices (K) of one subsample, and whether its solve converged."""
     samples, preparation, lambdas, options = context
     solution = solve_with(prepared(preparation, samples.take(part)).source, *lambdas, options)
-    progress("subsamples")
     return [edges_of(Theta) for Theta in solution.precision], solution.status.converged
 
 
@@ -218,8 +218,8 @@ def _parts(
     if not check_positive("fraction", fraction) < 1.0:
         raise InputError(f"fraction={fraction:g} must be below 1: subsamples would all be alike.", "fraction")
     rng = check_random_state(random_state)
+    take = [max(2, int(fraction * size)) for size in samples.sizes]
     if not check_switch("complementary_pairs", complementary_pairs):
-        take = [max(2, int(fraction * size)) for size in samples.sizes]
         return [draw(samples.sizes, take, rng) for _ in range(n_subsamples)]
     if fraction > 0.5:
         raise InputError(
@@ -233,7 +233,6 @@ def _parts(
             "complementary_pairs",
             class_name=small[0],
         )
-    take = [max(2, int(fraction * size)) for size in samples.sizes]
     parts = []
     for _ in range((n_subsamples + 1) // 2):
         first = draw(samples.sizes, take, rng)

@@ -19,17 +19,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import cho_factor
 from scipy.linalg.lapack import dpotri
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.support import SymmetricSupport, conjugate_gradients
 from jointglasso.blocks.system import bincount
-from jointglasso.data import CovarianceSource
 from jointglasso.errors import argument
 from jointglasso.kernels.support_newton import sweep_support
-from jointglasso.solution import EdgeClusters
 
 #: Diagonal precision, on the scale of correlations, above which a diverging fit stops. Newton's method about doubles a
 #: diverging estimate in every iteration.
@@ -54,8 +51,8 @@ _SWEEPS, _SWEEP_TOL = 200, 1e-6
 class Fit:
     """Estimate of one component, or of several that share values; `failure` is the reason, or empty."""
 
-    Theta: Any
-    """Matrix of the component, or list of matrices of coupled components."""
+    Theta: Sequence[FloatArray]
+    """Matrix of each component."""
     residual: float
     """Largest ``|W_ij - R_ij|`` on the support."""
     failure: str = ""
@@ -63,15 +60,21 @@ class Fit:
 
 @dataclass(frozen=True)
 class Limits:
-    """Stopping rule of a fit."""
+    """Stopping rule of a fit, and what is done where it cannot succeed."""
 
     tol: float
     """Largest ``|W_ij - R_ij|`` on the support."""
     max_iter: int
-    decrement: float = 0.1
-    """Newton decrement; the objective is then within its square of the minimum."""
+    decrement: Any = 0.1
+    """Newton decrement, perhaps by class (K,); the objective is then within its square of the minimum."""
     diverged: float = DIVERGED
     """Diagonal entry above which an estimate counts as diverging, or `NEAR` times that of its closest pair."""
+    ridge: float = 0.0
+    """Fraction of each variance added to it, in all components."""
+    fallback: float = 0.0
+    """Ridge of components whose likelihood has no maximum; 0 keeps the penalised matrix there."""
+    largest: float = np.inf
+    """Components of more variables are scaled, not refitted."""
 
 
 class Likelihood:
@@ -126,12 +129,6 @@ class Likelihood:
             matrix[i, j] = matrix[j, i] = values
             out.append(matrix)
         return out
-
-    def best_multiple(self, matrices: Sequence[FloatArray]) -> FloatArray:
-        """Parameters of ``c * matrices`` with the c of the largest likelihood, without most of the shrinkage."""
-        trace = sum(w * float((S * T).sum()) for w, S, T in zip(self.weight, self.S, matrices, strict=True))
-        size = sum(w * len(T) for w, T in zip(self.weight, matrices, strict=True))
-        return self.parameters(matrices) * (size / trace)
 
     def closest_pair(self) -> float:
         """Largest squared correlation of two variables with an edge."""
@@ -232,37 +229,49 @@ def _step(
     return trial, *f.evaluate(trial)
 
 
-def fit_support(R: FloatArray, support: BoolArray, start: FloatArray | None, limits: Limits) -> Fit:
-    """Column sweeps, then Newton's method; without convergence of the sweeps, Newton from a multiple of `start`.
-
-    R is a correlation matrix, perhaps with a ridge on its diagonal; the diagonal always belongs to the support.
-    """
-    f = Likelihood([R], np.ones(1), [support])
+def fit_support(f: Likelihood, start: Sequence[FloatArray], limits: Limits) -> Fit:
+    """Newton's method from column sweeps (one component), from the best multiple of `start`, or from the variances."""
     closest = f.closest_pair()
     if closest >= PERFECT:
-        return Fit(R, np.inf, _EQUAL)
+        return Fit(start, np.inf, _EQUAL)
     limits = replace(limits, diverged=max(limits.diverged, NEAR / (1.0 - closest)))
-    z, residual, failure = maximise(f, _start(f, [_column_sweeps(R, f, limits), start]), limits)
-    return Fit(f.matrices(z)[0], residual, failure)
+    z, residual, failure = maximise(f, _start(f, [_column_sweeps(f, limits), start]), limits)
+    return Fit(f.matrices(z), residual, failure)
 
 
-def _column_sweeps(R: FloatArray, f: Likelihood, limits: Limits) -> FloatArray | None:
-    """Estimate by column sweeps; None without convergence."""
-    W, Theta = R.copy(), np.zeros_like(R)
-    tolerance = min(_SWEEP_TOL, 0.1 * limits.tol)
-    converged = sweep_support(R, *f.support.neighbours, tolerance, _SWEEPS, limits.diverged, W, Theta)
+def _column_sweeps(f: Likelihood, limits: Limits) -> list[FloatArray]:
+    """Estimate by column sweeps from R; empty without convergence, or for several components."""
+    if len(f.S) > 1:
+        return []
+    (R,) = f.S
+    swept = sweep(R, *f.support.neighbours, min(_SWEEP_TOL, 0.1 * limits.tol), _SWEEPS, limits.diverged, R.copy())
+    return [] if swept is None else [swept]
+
+
+def sweep(
+    R: FloatArray,
+    first: IntArray,
+    neighbours: IntArray,
+    tolerance: float,
+    n_sweeps: int,
+    diverged: float,
+    W: FloatArray,
+) -> FloatArray | None:
+    """Estimate by column sweeps from W, which is overwritten (see `sweep_support`); None without convergence."""
+    Theta = np.zeros_like(R)
+    converged = sweep_support(R, first, neighbours, tolerance, n_sweeps, diverged, W, Theta)
     return 0.5 * (Theta + Theta.T) if converged else None
 
 
-def _start(f: Likelihood, candidates: Sequence[FloatArray | None]) -> tuple[FloatArray, Any, float]:
+def _start(f: Likelihood, candidates: Sequence[Sequence[FloatArray]]) -> tuple[FloatArray, Any, float]:
     """First candidate, scaled, with a lower objective than the diagonal estimate; else the diagonal estimate."""
-    z = f.parameters([np.diag(1.0 / S.diagonal()) for S in f.S])
-    fallback = (z, *f.evaluate(z))
-    for matrix in candidates:
-        if matrix is None:
+    variances = f.parameters([np.diag(1.0 / S.diagonal()) for S in f.S])
+    fallback = (variances, *f.evaluate(variances))
+    for matrices in candidates:
+        if not matrices:
             continue
-        on_support = f.matrices(f.parameters([matrix]))
-        scaled = f.best_multiple(on_support)
+        z = f.parameters(matrices)
+        scaled = z * best_multiple(f.S, f.weight, f.matrices(z))
         try:
             factor, value = f.evaluate(scaled)
         except np.linalg.LinAlgError:
@@ -272,102 +281,14 @@ def _start(f: Likelihood, candidates: Sequence[FloatArray | None]) -> tuple[Floa
     return fallback
 
 
-def best_multiple(Theta: FloatArray, R: FloatArray) -> FloatArray:
-    """Multiple of a precision matrix with the largest likelihood; removes most of the shrinkage of a penalty."""
-    multiple: FloatArray = Theta * (len(R) / float((R * Theta).sum()))
-    return multiple
+def best_multiple(S: Sequence[FloatArray], weight: FloatArray, matrices: Sequence[FloatArray]) -> float:
+    """Factor c with the largest likelihood of ``c * matrices``, which removes most of the shrinkage of a penalty."""
+    trace = sum(w * float((R * Theta).sum()) for w, R, Theta in zip(weight, S, matrices, strict=True))
+    size = sum(w * len(Theta) for w, Theta in zip(weight, matrices, strict=True))
+    return float(size / trace)
 
 
 def inverse(factor: Any) -> FloatArray:
     """Inverse of a matrix from its lower Cholesky factor."""
     lower, _ = dpotri(factor[0], lower=1)
     return np.tril(lower) + np.tril(lower, -1).T
-
-
-#: Diagonal precision, on the scale of correlations, above which an unconverged estimate counts as diverging.
-_DIVERGED = 1e6
-
-
-@dataclass(frozen=True)
-class Block:
-    """Connected component of one class: class index `k` and variable indices `members`."""
-
-    k: int
-    members: IntArray
-
-
-def coupled_blocks(precision: Sequence[Any], edge_clusters: EdgeClusters) -> list[list[Block]]:
-    """Connected components of all classes, grouped where they share the value of an edge (are fused)."""
-    p = precision[0].shape[0]
-    blocks, owner = list[Block](), np.full((len(precision), p), -1, dtype=np.int64)
-    for k, Theta in enumerate(precision):
-        count, label = sparse.csgraph.connected_components(sparse.csr_array(Theta), directed=False)
-        order = np.argsort(label, kind="stable")
-        owner[k] = label + len(blocks)
-        blocks += [Block(k, part) for part in np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])]
-    present = edge_clusters.present(precision)
-    ends: list[tuple[IntArray, IntArray]] = []
-    for class_pair, (one, two) in enumerate(edge_clusters.neighbours):
-        shared = np.flatnonzero(edge_clusters.equal[:, class_pair] & present[:, one] & present[:, two])
-        ends.append((owner[one, edge_clusters.rows[shared]], owner[two, edge_clusters.rows[shared]]))
-    i, j = (np.concatenate([pair[side] for pair in ends] or [np.empty(0, np.int64)]) for side in (0, 1))
-    graph = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(len(blocks), len(blocks)))
-    groups: dict[int, list[Block]] = {}
-    for block, number in zip(blocks, sparse.csgraph.connected_components(graph, directed=False)[1], strict=True):
-        groups.setdefault(int(number), []).append(block)
-    return list(groups.values())
-
-
-def fit_face(
-    source: CovarianceSource,
-    blocks: list[Block],
-    start: list[FloatArray],
-    edge_clusters: EdgeClusters,
-    ridge: float,
-    limits: Limits | None,
-) -> Fit:
-    """Newton's method from the best multiple of the penalised blocks `start`; with `limits` None, that multiple."""
-    face = _likelihood(source, blocks, start, edge_clusters, ridge)
-    z = face.best_multiple(start)
-    if limits is None:
-        return Fit(face.matrices(z), 0.0)
-    closest = face.closest_pair()
-    if closest >= PERFECT:
-        return Fit(start, np.inf, _EQUAL)
-    limits = replace(limits, diverged=max(min(limits.diverged, _DIVERGED), NEAR / (1.0 - closest)))
-    z, residual, failure = maximise(face, (z, *face.evaluate(z)), limits)
-    return Fit(face.matrices(z), residual, failure)
-
-
-def given_block(precision: Sequence[Any], block: Block) -> FloatArray:
-    """Dense diagonal block of ``precision[block.k]``."""
-    return sparse.csr_array(precision[block.k])[block.members][:, block.members].toarray()
-
-
-def _likelihood(
-    source: CovarianceSource,
-    blocks: list[Block],
-    start: list[FloatArray],
-    edge_clusters: EdgeClusters,
-    ridge: float,
-) -> Likelihood:
-    """Likelihood on the face of coupled blocks: fused entries share a parameter."""
-    sizes = source.sample_sizes
-    n = np.ones(source.n_classes) if sizes is None else np.asarray(sizes, dtype=float)
-    # At least 1, so that the sum of self-concordant functions is one.
-    weight = n[[b.k for b in blocks]] / n[[b.k for b in blocks]].min()
-    covariances = [source.block(b.k, b.members) for b in blocks]
-    for S in covariances:
-        S[np.diag_indices(len(S))] *= 1.0 + ridge
-    likelihood = Likelihood(covariances, weight, [Theta != 0 for Theta in start])
-    keys = []
-    for block, ends in zip(blocks, likelihood.ends, strict=True):
-        i, j = (block.members[end] for end in ends)
-        index, is_listed = edge_clusters.find(np.minimum(i, j), np.maximum(i, j))
-        label = np.where(
-            is_listed, edge_clusters.clusters[index, block.k] if len(edge_clusters.rows) else block.k, block.k
-        )
-        keys.append(np.stack([np.minimum(i, j), np.maximum(i, j), label]))
-    unique, variable = np.unique(np.concatenate(keys, axis=1), axis=1, return_inverse=True)
-    likelihood.share_parameters(variable.ravel(), unique.shape[1])
-    return likelihood
