@@ -1,4 +1,4 @@
-"""In-place Cholesky factorisation (potrf) and inversion (potri) that release the interpreter lock.
+"""In-place Cholesky factorisation (potrf) and inversion (potri) that release the interpreter lock; triangles.
 
 SciPy's wrappers of these routines hold the lock, which serialises threads that factor one block each; the same
 routines called by address do not.
@@ -17,6 +17,9 @@ from scipy.linalg import cython_lapack, lapack
 
 from jointglasso._typing import FloatArray
 
+#: Side of the tiles that are transposed at a time.
+_TILE = 64
+
 
 def factor_in_place(matrix: FloatArray | NDArray[np.float32]) -> bool:
     """Replace the upper triangle of a square row-major matrix by its Cholesky factor; False if it is not definite."""
@@ -26,6 +29,16 @@ def factor_in_place(matrix: FloatArray | NDArray[np.float32]) -> bool:
 def invert_factor_in_place(matrix: FloatArray) -> bool:
     """Replace the factor of `factor_in_place` by the upper triangle of the inverse of the factored matrix."""
     return _call("dpotri", matrix) == 0
+
+
+def mirror_upper(matrix: FloatArray) -> None:
+    """Copy the upper triangle of a square matrix onto the lower one, in place."""
+    below = np.tri(min(_TILE, len(matrix)), k=-1, dtype=bool)
+    for first in range(0, len(matrix), _TILE):
+        last = min(first + _TILE, len(matrix))
+        matrix[last:, first:last] = matrix[first:last, last:].T
+        tile = matrix[first:last, first:last]
+        np.copyto(tile, tile.T.copy(), where=below[: last - first, : last - first])
 
 
 def log_determinant(factor: FloatArray) -> float:

@@ -468,7 +468,7 @@ def _unpenalised_components(system: BlockSystem, penalty: PairPenalty) -> IntArr
     """Component of each member in the graph of the unpenalised pairs."""
     from jointglasso.kernels.components import components
 
-    return components(len(system.members), *system.entry_members(unpenalised_entries(system, penalty)))
+    return components(len(system.members), *system.entry_members(unpenalised_entries(system, penalty)))[0]
 
 
 def unpenalised_entries(system: BlockSystem, penalty: PairPenalty) -> IntArray:

@@ -114,9 +114,12 @@ class Conditioning:
         """Condition measures of a matrix in flat storage."""
         from jointglasso.kernels.dense import scaled_row_sums
 
-        layout = system.offset, system.size, system.member_start
-        a = scaled_row_sums(factor.inverse, *layout, np.sqrt(matrix[system.diagonal]))
-        b = scaled_row_sums(matrix, *layout, np.sqrt(variance))
+        measures = []
+        for flat, scale in ((factor.inverse, np.sqrt(matrix[system.diagonal])), (matrix, np.sqrt(variance))):
+            sums, first = np.empty_like(scale), system.member_start[:-1]
+            scaled_row_sums(flat, system.size, scale, sums)
+            measures.append((np.maximum.reduceat(sums, first), np.add.reduceat(sums, first)))
+        a, b = measures
         return cls(a, b, system.size.astype(float), factor.definite)
 
 
@@ -172,10 +175,12 @@ def _objective(
     logdet_error: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """(G,), (G,): objective of each group and its rounding error."""
-    from jointglasso.kernels.dense import product_row_sums
-
     weight, first, diagonal = system.block_weight, system.member_start[:-1], theta[system.diagonal]
-    trace, terms = product_row_sums(system.S, theta, system.offset, system.size)
+    # Sums of rows, then of blocks: chains of at most two block sizes, in any order.
+    width, product = np.repeat(system.size, system.size), system.S * theta
+    row = np.cumsum(width) - width
+    trace = np.add.reduceat(np.add.reduceat(product, row), first)
+    terms = np.add.reduceat(np.add.reduceat(np.abs(product, out=product), row), first)
     logs = np.abs(np.log(diagonal)) + np.abs(np.log(factor.inverse[system.diagonal]))
     terms += np.add.reduceat(logs, first)
     penalties = diagonal_penalty * np.add.reduceat(diagonal, first)

@@ -7,27 +7,21 @@ import numpy as np
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 
 
-def mark_above(tile: FloatArray, weight: float, threshold: float, upper_only: bool) -> IntArray:
-    """Flat positions of the entries with ``weight*|x| > threshold``, in row order."""
-    above = weight * np.abs(tile) > threshold
-    return np.flatnonzero(np.triu(above, 1) if upper_only else above)
-
-
-def mark_possibly_above(
-    tile: FloatArray,
-    row_scale: FloatArray,
-    column_scale: FloatArray,
-    error: float,
-    threshold: float,
-    upper_only: bool,
+def mark_above(
+    tile: FloatArray, row_limit: FloatArray, column_limit: FloatArray, slack: float, upper_only: bool
 ) -> IntArray:
-    """Flat positions of the entries whose true value, within `error` of the rough one, may be above."""
-    largest = np.multiply.outer(row_scale, column_scale) * (np.abs(tile.astype(float)) + error)
-    above = largest * (1.0 + 1e-12) > threshold
+    """Flat positions of the entries with ``|x_ij| + slack > row_limit_i column_limit_j``, in row order."""
+    above = np.abs(tile) + slack > np.multiply.outer(row_limit, column_limit)
     return np.flatnonzero(np.triu(above, 1) if upper_only else above)
 
 
-def components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
+def components(n_nodes: int, rows: IntArray, columns: IntArray) -> tuple[IntArray, BoolArray]:
+    """Labels of the components, and the edges whose ends are in different components of the edges before them."""
+    labels = [_components(n_nodes, rows[:e], columns[:e]) for e in range(len(rows) + 1)]
+    return labels[-1], np.array([at[i] != at[j] for at, i, j in zip(labels, rows, columns, strict=False)], dtype=bool)
+
+
+def _components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
     """Number the connected components by their smallest member: spread the smallest label until nothing changes."""
     labels = np.arange(n_nodes)
     while True:
@@ -39,37 +33,22 @@ def components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
         labels = spread
 
 
-def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_class: BoolArray) -> IntArray:
+def _class_components(n_variables: int, rows: IntArray, columns: IntArray, in_class: BoolArray) -> IntArray:
     """Components of each class's own edges."""
-    return np.stack([components(n_variables, rows[e], columns[e]) for e in in_class.T])
+    return np.stack([_components(n_variables, rows[e], columns[e]) for e in in_class.T])
 
 
 def hybrid_closure(
     n_variables: int, rows: IntArray, columns: IntArray, above: BoolArray, strong: BoolArray
-) -> IntArray:
+) -> BoolArray:
     """Algorithm 1 in passes: join the active pairs, activate the pairs whose ends met in some class, repeat."""
     active = strong.copy()
     while True:
-        labels = class_components(n_variables, rows, columns, above & active[:, None])
+        labels = _class_components(n_variables, rows, columns, above & active[:, None])
         met = (labels[:, rows] == labels[:, columns]).any(axis=0)
         if not (met & ~active).any():
-            return labels
+            return active
         active |= met
-
-
-def couple_blocks(block_members: list[set[int]], block_class: list[int], coupled: BoolArray) -> IntArray:
-    """Tie blocks of different classes that are coupled and share a pair of variables into groups."""
-    n = len(block_members)
-    edges = [
-        (a, b)
-        for a in range(n)
-        for b in range(a + 1, n)
-        if block_class[a] != block_class[b]
-        and coupled[block_class[a], block_class[b]]
-        and len(block_members[a] & block_members[b]) >= 2
-    ]
-    rows, columns = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    return components(n, rows, columns)
 
 
 def _pair_of_entry(start: IntArray) -> IntArray:
@@ -179,6 +158,11 @@ def trace_and_squares(R: FloatArray, Theta: FloatArray) -> tuple[float, float]:
     return np.trace(R @ Theta), np.trace(R @ Theta @ R @ Theta)
 
 
+def scaled_row_sums(A: FloatArray, scale: FloatArray) -> FloatArray:
+    """Row sums of ``|A|``, rows and columns scaled."""
+    return np.sum(np.abs(A) * np.multiply.outer(scale, scale), axis=1)
+
+
 def block_of(flat: FloatArray, offset: IntArray, size: IntArray, block: int) -> FloatArray:
     """One block of flat storage."""
     return np.split(flat, offset[1:-1])[block].reshape(size[block], size[block])
@@ -209,16 +193,6 @@ def diagonal_entry(variance: float, square: float) -> float:
     return max(np.roots([variance, -1.0, -square]))
 
 
-def take_upper(matrix: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
-    """Rows and columns of the symmetric matrix with this upper triangle."""
-    return mirror_upper(matrix)[np.ix_(rows, columns)]
-
-
-def mirror_upper(matrix: FloatArray) -> FloatArray:
-    """The symmetric matrix with this upper triangle."""
-    return np.triu(matrix) + np.triu(matrix, 1).T
-
-
 def members_of_entries(within: IntArray, size: IntArray, start: IntArray) -> tuple[IntArray, IntArray]:
     """Members in row and column of positions within blocks, given size and first member of the block of each."""
     row, column = np.divmod(within, size)
@@ -237,17 +211,6 @@ def index_pairs(block_of: IntArray, slot_of: IntArray, offset: IntArray, size: I
         if len(upper) > start[-1]:
             start.append(len(upper))
     return [start, upper, lower, blocks]
-
-
-def spanning_forest(
-    order: IntArray, edge: BoolArray, row: IntArray, column: IntArray, n_nodes: int
-) -> tuple[BoolArray, BoolArray]:
-    """Take the edges, in this order, whose ends are in different components of those taken before."""
-    taken = np.zeros(len(edge), dtype=bool)
-    for e in order[edge[order]]:
-        labels = components(n_nodes, row[taken], column[taken])
-        taken[e] = labels[row[e]] != labels[column[e]]
-    return taken, edge & ~taken
 
 
 def pair_covariance(
@@ -342,13 +305,6 @@ def hvp(theta: FloatArray, v: float, lambda2: float, step: FloatArray) -> FloatA
     norm = np.linalg.norm(theta)
     direction = theta / norm
     return v * lambda2 / norm * (step - direction * (direction @ step))
-
-
-def hessian_diagonal(theta: FloatArray, v: float, lambda2: float) -> FloatArray:
-    """Diagonal of the Hessian of one pair on its face, zero at zeros."""
-    return np.array(
-        [hvp(theta, v, lambda2, unit) @ unit if t else 0.0 for t, unit in zip(theta, np.eye(len(theta)), strict=True)]
-    )
 
 
 def sort_by_ratio(u: FloatArray, l1: FloatArray) -> FloatArray:

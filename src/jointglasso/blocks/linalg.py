@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
+from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant, mirror_upper
 from jointglasso._threads import map_on_cores
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.system import BlockSystem
@@ -33,7 +33,6 @@ class Factorization:
 def factorize(system: BlockSystem, flat: FloatArray, *, only: BoolArray | None = None) -> Factorization:
     """Factor and invert every block, or `only` the marked ones; the others are reported as not definite."""
     from jointglasso.kernels.dense import SMALL, factor_and_invert
-    from jointglasso.kernels.pair_index import mirror_upper
 
     inverse = np.empty_like(flat)
     logdet, definite = np.zeros(system.n_blocks), np.zeros(system.n_blocks, dtype=bool)

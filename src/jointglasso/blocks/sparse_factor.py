@@ -58,10 +58,14 @@ class FactorSparsity:
         from jointglasso.kernels.sparse_order import minimum_degree
 
         start, other, _ = neighbours(n, i, j)
-        order, n_columns, offset, rows = minimum_degree(start, other, _TAIL_FRACTION, limit)
+        order, n_columns, offset, variables = minimum_degree(start, other, _TAIL_FRACTION, limit)
         if n_columns < 0:
             return None
-        self = cls(order, n_columns, offset, rows, np.empty(0, dtype=np.int64))
+        self = cls(order, n_columns, offset, variables, np.empty(0, dtype=np.int64))
+        self = replace(self, rows=self.rank.astype(np.int32)[variables])
+        columns = self.absolute(np.empty(len(variables)))
+        columns.sort_indices()
+        self = replace(self, rows=columns.indices.astype(np.int32))
         return replace(self, position=self.find(i, j))
 
     def find(self, i: IntArray, j: IntArray) -> IntArray:

@@ -358,17 +358,17 @@ def build_system(
     n_threads: int = 1,
 ) -> BlockSystem:
     """Lay out the class blocks and read their covariances from the source, one class per thread."""
-    from jointglasso.kernels.pair_index import PairIndex, index_pairs
+    from jointglasso.kernels.pair_index import index_pairs
 
     layout, order = BlockLayout.sorted(blocks, weights)
     size, offset, member_start, members = layout.size, layout.offset, layout.member_start, layout.members
     shape = source.n_classes, source.n_variables
     block_of, slot_of = block_index(layout.block_class, size, members, shape)
     n_entries = int((size * (size - 1) // 2).sum())
-    upper, lower, entry_block = (np.empty(n_entries, dtype=np.int64) for _ in range(3))
+    entries, scratch = (np.empty((3, n), dtype=np.int64) for n in (n_entries, source.n_classes))
     pair_start = np.empty(n_entries + 1, dtype=np.int64)  # upper bound on the length: classes share pairs
-    index = PairIndex(pair_start, upper, lower, entry_block)
-    n_pairs = index_pairs(block_of, slot_of, member_start, members, offset, index)
+    n_pairs = index_pairs(block_of, slot_of, member_start, members, offset, scratch, pair_start, entries)
+    upper, lower, entry_block = entries
     S = read_blocks(source, layout, n_threads)
     S[lower] = S[upper]  # input matrices may be asymmetric by rounding
     system = BlockSystem(

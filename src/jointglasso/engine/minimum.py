@@ -58,7 +58,7 @@ def _require_minimum(problem: JointProblem, system: BlockSystem) -> None:
     perfect = system.S[system.upper[entries]] ** 2 >= variance[row] * variance[column] * (1.0 - 1e-12)
     for e in np.flatnonzero(perfect):
         _require_definite(problem, system, np.array([row[e], column[e]]))
-    component = components(len(system.members), row, column)
+    component = components(len(system.members), row, column)[0]
     size = np.bincount(component)
     n_pairs = np.bincount(component[row], minlength=len(size))
     by_component = np.split(np.argsort(component, kind="stable"), np.cumsum(size)[:-1])

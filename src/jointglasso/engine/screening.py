@@ -15,6 +15,7 @@ from jointglasso.problem import JointProblem
 from jointglasso.screening import Partition
 from jointglasso.screening.hybrid import weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs, wider_penalty
+from jointglasso.screening.partition import class_components
 from jointglasso.screening.rules import DeferredPairs, partition_of_pairs, start_edges
 
 SCREENING = ("dynamic", "hybrid", "global", "class", "none")
@@ -72,8 +73,6 @@ class Screen:
 
     def _join(self, *edges: Any) -> None:
         """Partition of the pairs `edges` joined in the classes of a mask (m, K), and the pairs it defers."""
-        from jointglasso.kernels.components import class_components
-
         if self.pairs is None:
             raise RuntimeError("dynamic screening needs a scan")
         self._edges = edges

@@ -1,4 +1,4 @@
-"""Union-find: components of each class, the closure of Algorithm 1 (hybrid thresholding), and coupled class blocks."""
+"""Union-find: connected components, and the closure of Algorithm 1 (hybrid thresholding)."""
 
 from __future__ import annotations
 
@@ -17,51 +17,28 @@ def _find(parent: IntArray, node: int) -> int:
     return node
 
 
-@njit_internal
-def join(parent: IntArray, one: int, other: int) -> bool:
-    """Unite the components of two nodes; whether they were different."""
-    a, b = _find(parent, one), _find(parent, other)
-    parent[b] = a
-    return a != b
-
-
-@njit_internal
-def _label(parent: IntArray, labels: IntArray) -> None:
-    """Write labels 0, 1, ... of the components in the order of their smallest member."""
-    n = parent.shape[0]
-    label_of_root = np.full(n, -1, np.int64)
-    count = 0
-    for node in range(n):
-        root = _find(parent, node)
-        if label_of_root[root] < 0:
-            label_of_root[root] = count
-            count += 1
-        labels[node] = label_of_root[root]
-
-
 @njit
-def components(n_nodes: int, rows: IntArray, columns: IntArray) -> IntArray:
-    """Label (n_nodes,) the connected components of the graph with edges ``rows[e] - columns[e]``."""
-    parent = np.arange(n_nodes)
+def components(n_nodes: int, rows: IntArray, columns: IntArray) -> tuple[IntArray, BoolArray]:
+    """Connected components of the graph with edges ``rows[e] - columns[e]``, by Kruskal's algorithm.
+
+    Returns labels (n_nodes,) in the order of the smallest members, and (E,) whether each edge joins two components of
+    those before it: these edges are a spanning forest.
+    """
+    parent, joins = np.empty(n_nodes, np.int64), np.empty(rows.shape[0], np.bool_)
+    for node in range(n_nodes):
+        parent[node] = node
     for edge in range(rows.shape[0]):
-        join(parent, rows[edge], columns[edge])
-    labels = np.empty(n_nodes, np.int64)
-    _label(parent, labels)
-    return labels
-
-
-@njit
-def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_class: BoolArray) -> IntArray:
-    """Label (K, p) the components of each class; pair e is an edge of class k where ``in_class[e, k]``."""
-    n_classes = in_class.shape[1]
-    labels = np.empty((n_classes, n_variables), np.int64)
-    for k in range(n_classes):
-        parent = np.arange(n_variables)
-        for edge in range(rows.shape[0]):
-            if in_class[edge, k]:
-                join(parent, rows[edge], columns[edge])
-        _label(parent, labels[k])
-    return labels
+        one, other = _find(parent, rows[edge]), _find(parent, columns[edge])
+        joins[edge] = one != other
+        parent[max(one, other)] = min(one, other)  # the root is the smallest member
+    labels, count = np.empty(n_nodes, np.int64), 0
+    for node in range(n_nodes):
+        if parent[node] < node:
+            labels[node] = labels[parent[node]]
+        else:
+            labels[node] = count
+            count += 1
+    return labels, joins
 
 
 @njit_internal
@@ -88,8 +65,8 @@ def _adjacency(n_variables: int, rows: IntArray, columns: IntArray, excluded: Bo
 @njit
 def hybrid_closure(
     n_variables: int, rows: IntArray, columns: IntArray, exceeds_lambda1: BoolArray, violates_global: BoolArray
-) -> IntArray:
-    """Labels (K, p) of the finest partition that satisfies condition (8): Algorithm 1 of the paper, event driven.
+) -> BoolArray:
+    """Pairs (P,) that Algorithm 1 of the paper, event driven, activates: their edges give the finest partition of (8).
 
     `exceeds_lambda1` (P, K): whether the pair exceeds lambda1 in class k. `violates_global` (P,): whether it violates
     the global condition. An *activated* pair joins its two variables in every class where it exceeds lambda1. Pairs
@@ -144,40 +121,4 @@ def hybrid_closure(
             swap = next_member[k, small]
             next_member[k, small] = next_member[k, large]
             next_member[k, large] = swap
-
-    labels = np.empty((n_classes, n_variables), np.int64)
-    for k in range(n_classes):
-        _label(parent[k], labels[k])
-    return labels
-
-
-@njit
-def couple_blocks(
-    labels: IntArray, block_start: IntArray, members: IntArray, block_class: IntArray, coupled: BoolArray
-) -> IntArray:
-    """Label the groups of class blocks that share a pair of variables and must be solved jointly.
-
-    `labels` (K, p) is the block of each variable in each class, -1 where it is isolated. Blocks of two classes that are
-    `coupled` (K, K) join when they have at least two variables in common.
-    """
-    n_blocks = block_class.shape[0]
-    parent = np.arange(n_blocks)
-    common = np.zeros(n_blocks, np.int64)
-    for block in range(n_blocks):
-        k = block_class[block]
-        for other_class in range(k + 1, labels.shape[0]):
-            if not coupled[k, other_class]:
-                continue
-            for slot in range(block_start[block], block_start[block + 1]):
-                other = labels[other_class, members[slot]]
-                if other >= 0:
-                    common[other] += 1
-                    if common[other] == 2:
-                        join(parent, block, other)
-            for slot in range(block_start[block], block_start[block + 1]):
-                other = labels[other_class, members[slot]]
-                if other >= 0:
-                    common[other] = 0
-    groups = np.empty(n_blocks, np.int64)
-    _label(parent, groups)
-    return groups
+    return activated

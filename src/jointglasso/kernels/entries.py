@@ -28,22 +28,17 @@ from jointglasso.kernels.pair_types import Entries, PairClasses, PenaltyWorkspac
 
 
 @njit_no_refcount
-def _l1_weight(penalty: Penalty, entries: Entries, pair: int, entry: int) -> float:
-    """Weight of |t| of one entry of a pair."""
-    threshold = pair_threshold(penalty, entries.cls[entry] if entries.cls.shape[0] > 0 else 0)
-    if entries.l1.shape[0] > 0:
-        return times(threshold, entries.l1[entry])
-    return threshold if entries.factor.shape[0] == 0 else threshold * entries.factor[pair]
-
-
-@njit_no_refcount
 def _load_classes(penalty: Penalty, entries: Entries, pair: int, cls: IntArray, l1: FloatArray) -> float:
     """Write the classes of the entries of a pair and their weights; the weight of its coupling term."""
-    first = entries.start[pair]
+    first, has_classes = entries.start[pair], entries.cls.shape[0] > 0
     for k in range(entries.start[pair + 1] - first):
-        if entries.cls.shape[0] > 0:
+        if has_classes:
             cls[k] = entries.cls[first + k]
-        l1[k] = _l1_weight(penalty, entries, pair, first + k)
+        l1[k] = pair_threshold(penalty, cls[k] if has_classes else 0)
+        if entries.l1.shape[0] > 0:
+            l1[k] = times(l1[k], entries.l1[first + k])
+        elif entries.factor.shape[0] > 0:
+            l1[k] *= entries.factor[pair]
     return 1.0 if entries.factor.shape[0] == 0 else entries.factor[pair]
 
 
@@ -82,20 +77,16 @@ def nearest_subgradient(
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
+        v = _load_classes(penalty, entries, pair, cls, l1)
         inside_ball = True  # theta is zero, and target below the threshold of each class
         for k in range(n):
             t[k] = theta[first + k]
-            g[k] = target[first + k]
-            inside_ball = inside_ball and t[k] == 0.0 and abs(g[k]) <= _l1_weight(penalty, entries, pair, first + k)
-        if inside_ball:
-            for k in range(n):
-                out[first + k] = g[k]
-        else:
-            pair_subgradient(
-                penalty, t, g, PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work), u
-            )
-            for k in range(n):
-                out[first + k] = u[k]
+            u[k] = g[k] = target[first + k]
+            inside_ball = inside_ball and t[k] == 0.0 and abs(g[k]) <= l1[k]
+        if not inside_ball:
+            pair_subgradient(penalty, t, g, PairClasses(cls, n, v, l1, work), u)
+        for k in range(n):
+            out[first + k] = u[k]
 
 
 @njit
@@ -113,14 +104,15 @@ def update(
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
+        v = _load_classes(penalty, entries, pair, cls, l1)
         inside_ball = True  # below the threshold of each class, as most pairs: the minimiser is zero
         for k in range(n):
             a[k] = curvature[first + k]
             b[k] = linear[first + k]
             x[k] = 0.0
-            inside_ball = inside_ball and abs(b[k]) <= _l1_weight(penalty, entries, pair, first + k)
+            inside_ball = inside_ball and abs(b[k]) <= l1[k]
         if not inside_ball:
-            pair_update(penalty, a, b, PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work), x)
+            pair_update(penalty, a, b, PairClasses(cls, n, v, l1, work), x)
         for k in range(n):
             out[first + k] = x[k]
 
@@ -194,28 +186,6 @@ def hvp(
         pair_hvp(penalty, t, classes, s, product)
         for k in range(n):
             out[first + k] = product[k] if t[k] != 0.0 else 0.0
-
-
-@njit
-def hessian_diagonal(
-    penalty: Penalty, theta: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray
-) -> None:
-    """Write the diagonal (E,) of the Hessian of the penalty on the face of `theta`; zero where `theta` is."""
-    K = entries.n_classes
-    t, unit, product, cls, l1 = np.empty(K), np.zeros(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
-    for pair in range(entries.start.shape[0] - 1):
-        first, n = entries.start[pair], entries.start[pair + 1] - entries.start[pair]
-        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
-        for k in range(n):
-            t[k] = theta[first + k]
-        for k in range(n):
-            out[first + k] = 0.0
-            if t[k] != 0.0:
-                product[:] = 0.0
-                unit[k] = 1.0
-                pair_hvp(penalty, t, classes, unit, product)
-                unit[k] = 0.0
-                out[first + k] = product[k]
 
 
 @njit

@@ -5,24 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
-from jointglasso.kernels.components import join
 from jointglasso.kernels.jit import njit, njit_internal
 from jointglasso.kernels.pair_types import GroupPair
-
-
-@njit
-def spanning_forest(
-    order: IntArray, edge: BoolArray, row: IntArray, column: IntArray, n_nodes: int
-) -> tuple[BoolArray, BoolArray]:
-    """Kruskal's algorithm: the edges taken in the given order, and those that would close a cycle, (E,) both."""
-    parent = np.arange(n_nodes)
-    taken = np.zeros(edge.shape[0], np.bool_)
-    closes_cycle = np.zeros(edge.shape[0], np.bool_)
-    for entry in order:
-        if edge[entry]:
-            taken[entry] = join(parent, row[entry], column[entry])
-            closes_cycle[entry] = not taken[entry]
-    return taken, closes_cycle
 
 
 @njit_internal

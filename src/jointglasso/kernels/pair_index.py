@@ -1,4 +1,4 @@
-"""Index of the variable pairs inside class blocks, and copies between the two triangles of a block.
+"""Index of the variable pairs inside class blocks.
 
 Long results are written into arrays allocated by NumPy, which uses huge pages where compiled allocation does not: page
 faults would take half of the time.
@@ -6,24 +6,10 @@ faults would take half of the time.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from jointglasso._typing import FloatArray, IntArray
+from jointglasso._typing import IntArray
 from jointglasso.kernels.jit import njit
-
-
-class PairIndex(NamedTuple):
-    """Pairs of variables that share a block in some class, and the positions of their entries in flat block storage."""
-
-    start: IntArray
-    """(P + 1,): CSR start of the entries of each pair."""
-    upper: IntArray
-    lower: IntArray
-    """(E,) both: flat position of each entry in the upper and the lower triangle."""
-    block: IntArray
-    """(E,): block of each entry."""
 
 
 @njit
@@ -33,25 +19,28 @@ def index_pairs(
     start: IntArray,
     members: IntArray,
     offset: IntArray,
-    index: PairIndex,
+    scratch: IntArray,
+    pair_start: IntArray,
+    entries: IntArray,
 ) -> int:
-    """Write the `index` of all pairs of variables that share a block, in the order of (i, j); the number of pairs.
+    """Index all pairs of variables that share a block, in the order of (i, j); returns their number P.
 
-    `block_of` and `slot_of` (K, p) are the block of each variable and its row there (-1: isolated). For every variable
-    i the sorted members j > i of its blocks in all classes are merged.
+    `block_of` and `slot_of` (K, p) are the block of each variable and its row there (-1: isolated); `scratch` is
+    (3, K). For every variable i the sorted members j > i of its blocks in all classes are merged. Written are
+    `pair_start` (P + 1,), the CSR start of the entries of each pair, and for each of the E entries its flat positions
+    in the upper and the lower triangle and its block: `entries` (3, E).
     """
     n_classes, p = block_of.shape
-    pair_start, upper, lower, entry_block = index
-    size = start[1:] - start[:-1]
+    open_blocks, cursor, row = scratch[0], scratch[1], scratch[2]
+    upper, lower, entry_block = entries[0], entries[1], entries[2]
     pair_start[0] = 0
-    open_blocks, cursor, row = np.empty((3, n_classes), np.int64)
     n_pairs = 0
     n_entries = 0
     for i in range(p):
         n_open = 0
         for k in range(n_classes):
             block = block_of[k, i]
-            if block >= 0 and slot_of[k, i] + 1 < size[block]:
+            if block >= 0 and start[block] + slot_of[k, i] + 1 < start[block + 1]:
                 open_blocks[n_open] = block
                 row[n_open] = slot_of[k, i]
                 cursor[n_open] = start[block] + slot_of[k, i] + 1
@@ -64,9 +53,9 @@ def index_pairs(
             for h in range(n_open):
                 block = open_blocks[h]
                 if members[cursor[h]] == j:
-                    column = cursor[h] - start[block]
-                    upper[n_entries] = offset[block] + row[h] * size[block] + column
-                    lower[n_entries] = offset[block] + column * size[block] + row[h]
+                    column, width = cursor[h] - start[block], start[block + 1] - start[block]
+                    upper[n_entries] = offset[block] + row[h] * width + column
+                    lower[n_entries] = offset[block] + column * width + row[h]
                     entry_block[n_entries] = block
                     n_entries += 1
                     cursor[h] += 1
@@ -97,15 +86,3 @@ def members_of_entries(
         r = np.int64(np.uint32(within) // np.uint32(size[b])) if size[b] < 65536 else within // size[b]
         row[entry] = member_start[b] + r
         column[entry] = member_start[b] + within - r * size[b]
-
-
-@njit
-def mirror_upper(matrix: FloatArray) -> None:
-    """Copy the upper triangle of a square matrix onto the lower one, tile by tile, in place."""
-    n = matrix.shape[0]
-    side = 64
-    for first_row in range(0, n, side):
-        for first_column in range(first_row, n, side):
-            for i in range(first_row, min(first_row + side, n)):
-                for j in range(max(first_column, i + 1), min(first_column + side, n)):
-                    matrix[j, i] = matrix[i, j]

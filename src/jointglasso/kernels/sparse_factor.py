@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.jit import njit, njit_internal
+from jointglasso.kernels.jit import njit
 
 
 class Sparsity(NamedTuple):
@@ -76,19 +76,11 @@ def factor_columns(
     for i in range(n - n_columns):
         tail[i, i] = diagonal[n_columns + i]
     for j in range(n_columns):
-        _subtract_square(tail, n_columns, rows, value, tail_start[j], offset[j + 1])
+        for a in range(tail_start[j], offset[j + 1]):
+            factor, row = value[a], rows[a] - n_columns
+            for b in range(a, offset[j + 1]):
+                tail[row, rows[b] - n_columns] -= factor * value[b]
     return True
-
-
-@njit_internal
-def _subtract_square(
-    tail: FloatArray, n_columns: int, rows: NDArray[np.int32], value: FloatArray, begin: int, end: int
-) -> None:
-    """Subtract v v' from the upper triangle of the tail, v being the entries of a column in its rows."""
-    for a in range(begin, end):
-        factor, row = value[a], rows[a] - n_columns
-        for b in range(a, end):
-            tail[row, rows[b] - n_columns] -= factor * value[b]
 
 
 @njit

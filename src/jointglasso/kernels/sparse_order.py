@@ -142,8 +142,8 @@ def minimum_degree(
     """Order of n variables, number n_1 of eliminated ones, and the sparsity of the first n_1 columns of the factor.
 
     `start` (n + 1,) and `other` are the neighbours of each variable, both triangles, without the diagonal. The last two
-    results are the offset of each column (n_1 + 1,) and its row indices, renumbered to the order and ascending. If the
-    sum of squared column lengths exceeds `limit`, n_1 = -1 and the arrays are empty.
+    results are the offset of each column (n_1 + 1,) and the variables of its rows, in any order. If the sum of squared
+    column lengths exceeds `limit`, n_1 = -1 and the arrays are empty.
     """
     n = start.shape[0] - 1
     length = start[1:] - start[:-1]
@@ -180,28 +180,12 @@ def minimum_degree(
             _insert(i, lists)
             least = min(least, lists.degree[i])
         stamp += n + 1
-    n_columns = count
+    n_columns, offset = count, np.empty(count + 1, dtype=np.int64)
+    for column in range(n_columns):
+        offset[column] = graph.first[order[column]]
+    offset[n_columns] = used
     for i in range(n):
         if not graph.eliminated[i]:
             order[count] = i
             count += 1
-    offset, rows = _columns(order, n_columns, graph, pool, used)
-    return order, n_columns, offset, rows
-
-
-@njit_internal
-def _columns(
-    order: IntArray, n_columns: int, graph: QuotientGraph, pool: NDArray[np.int32], used: int
-) -> tuple[IntArray, NDArray[np.int32]]:
-    """Columns of the factor: the variables of each element, renumbered to the order and sorted."""
-    rank = np.empty(order.shape[0], dtype=np.int32)
-    for place in range(order.shape[0]):
-        rank[order[place]] = place
-    offset, rows = np.zeros(n_columns + 1, dtype=np.int64), np.empty(used, dtype=np.int32)
-    for column in range(n_columns):
-        pivot, begin = order[column], offset[column]
-        for t in range(graph.size[pivot]):
-            rows[begin + t] = rank[pool[graph.first[pivot] + t]]
-        offset[column + 1] = begin + graph.size[pivot]
-        rows[begin : offset[column + 1]].sort()
-    return offset, rows
+    return order, n_columns, offset, pool[:used]

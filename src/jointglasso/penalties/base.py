@@ -149,7 +149,7 @@ class PairPenalty(ABC):
             return None
         from jointglasso.kernels.components import components
 
-        component = components(len(self.class_graph), *(ends.copy() for ends in np.nonzero(self.class_graph)))
+        component = components(len(self.class_graph), *(ends.copy() for ends in np.nonzero(self.class_graph)))[0]
         return Coupling(
             self.class_graph, np.asarray(component[:, None] == component), self.fused_diagonal_penalty is not None
         )
@@ -281,8 +281,12 @@ class PairPenalty(ABC):
 
     def hessian_diagonal(self, theta: FloatArray, entries: Entries) -> FloatArray:
         """Diagonal of the Hessian of phi on the face of `theta`."""
+        counts = np.diff(entries.start)
+        place = np.arange(len(theta)) - np.repeat(entries.start[:-1], counts)
         out = np.empty_like(theta)
-        _entry_kernels().hessian_diagonal(self.pair, theta, entries, self._work(entries.n_classes), out)
+        for k in range(int(counts.max(initial=0))):
+            chosen = place == k  # one entry of each pair
+            out[chosen] = self.hvp(theta, chosen.astype(float), entries)[chosen]
         return out
 
     def retract(self, theta: FloatArray, trial: FloatArray, entries: Entries) -> FloatArray:

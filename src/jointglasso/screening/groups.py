@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from scipy import sparse
 
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
@@ -142,8 +141,6 @@ def class_blocks(
     diagonals are coupled (`Coupling.diagonal`), one common variable is enough, and singletons are blocks as well.
     Variables missing from a class, `absent` (K, p), belong to no block.
     """
-    from jointglasso.kernels.components import couple_blocks
-
     diagonal = coupled is not None and coupled.diagonal
     smallest = 1 if diagonal else smallest
     classes, sizes, members = [], [], []
@@ -168,13 +165,12 @@ def class_blocks(
     start = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
     flat = np.concatenate(members)
     if diagonal:
-        group = _with_a_common_variable(block_of, np.argwhere(np.triu(cast("Coupling", coupled).class_graph)), count)
+        group = _coupled(block_of, cast("Coupling", coupled).class_graph, count, n_common=1)
         return ClassBlocks(block_class, start, flat, group)
-    everywhere = np.ones((len(labels), len(labels)), dtype=bool)
-    group = couple_blocks(block_of, start, flat, block_class, everywhere if coupled is None else coupled.class_graph)
+    group = _coupled(block_of, None if coupled is None else coupled.class_graph, count)
     if coupled is None or np.array_equal(coupled.class_graph, coupled.parts):
         return ClassBlocks(block_class, start, flat, group)
-    recheck_group = couple_blocks(block_of, start, flat, block_class, coupled.parts)
+    recheck_group = _coupled(block_of, coupled.parts, count)
     recheck_of_group = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
     recheck_of_group[group] = recheck_group
     return ClassBlocks(block_class, start, flat, group, recheck_of_group)
@@ -192,12 +188,18 @@ def block_index(
     return block_of, slot_of
 
 
-def _with_a_common_variable(block_of: IntArray, class_pairs: IntArray, n_blocks: int) -> IntArray:
-    """Group of each block if blocks of neighbouring classes are coupled by a common variable.
+def _coupled(block_of: IntArray, class_graph: BoolArray | None, n_blocks: int, *, n_common: int = 2) -> IntArray:
+    """Group (B,) of each block: blocks of neighbouring classes that share 2 variables, or one, are coupled.
 
-    `block_of` (K, p) is the block of each variable, -1 if in none; `class_pairs` (T, 2) the edges of the class graph.
+    `block_of` (K, p) is the block of each variable, -1 if in none; without `class_graph` all classes are neighbours.
     """
-    one, two = (block_of[class_pairs[:, end]].ravel() for end in (0, 1))
-    one, two = (ends[(one >= 0) & (two >= 0)] for ends in (one, two))
-    graph = sparse.coo_array((np.ones(len(one), dtype=bool), (one, two)), shape=(n_blocks, n_blocks))
-    return sparse.csgraph.connected_components(graph, directed=False)[1].astype(np.int64)
+    from jointglasso.kernels.components import components
+
+    links = [np.empty(0, dtype=np.int64)]
+    for k in range(len(block_of) - 1):
+        one, two = block_of[k], block_of[k + 1 :]
+        if class_graph is not None:
+            two = two[class_graph[k, k + 1 :]]
+        common = np.sort((one * n_blocks + two)[(one >= 0) & (two >= 0)])  # an element for each common variable
+        links.append(common if n_common == 1 else common[1:][common[1:] == common[:-1]])
+    return components(n_blocks, *np.divmod(np.concatenate(links), max(n_blocks, 1)))[0]

@@ -14,7 +14,7 @@ from jointglasso.data import CovarianceSource
 from jointglasso.penalties import UNIFORM, PairPenalty, PairWeights
 from jointglasso.penalties.base import coupling_weights
 from jointglasso.screening.pairs import PairTable
-from jointglasso.screening.partition import Partition
+from jointglasso.screening.partition import Partition, class_components
 
 #: Function that returns the weighted covariances (m, K) of pairs i < j and their pair weights, infinite if forbidden.
 Covariances = Callable[[IntArray, IntArray], tuple[FloatArray, FloatArray]]
@@ -35,11 +35,9 @@ def hybrid_partition(pairs: PairTable) -> Partition:
     """
     from jointglasso.kernels.components import hybrid_closure
 
-    return Partition(
-        hybrid_closure(
-            pairs.n_variables, pairs.rows, pairs.columns, pairs.exceeds_lambda1, pairs.violates_global_condition
-        )
-    )
+    edges, exceeds = (pairs.n_variables, pairs.rows, pairs.columns), pairs.exceeds_lambda1
+    activated = hybrid_closure(*edges, exceeds, pairs.violates_global_condition)
+    return Partition(class_components(*edges, exceeds & activated[:, None]))
 
 
 def hybrid_by_class(pairs: PairTable, penalty: PairPenalty, covariances: Covariances) -> Partition:
@@ -50,8 +48,6 @@ def hybrid_by_class(pairs: PairTable, penalty: PairPenalty, covariances: Covaria
     must not be screened out, given those in which it is joined. It is monotone in them, so that the result does not
     depend on the order.
     """
-    from jointglasso.kernels.components import class_components
-
     nothing = np.zeros(pairs.exceeds_lambda1.shape, dtype=bool)
     rows, columns, edges = pairs.rows, pairs.columns, penalty.closure(pairs.weighted, nothing, pairs.factor)
     while True:

@@ -273,9 +273,22 @@ class TileScan:
         self.deviation = [np.sqrt(source.diagonal(k)) for k in range(source.n_classes)]
         self.weighted_deviation = [w * deviation for w, deviation in zip(weights, self.deviation, strict=True)]
         self.errors: list[float] = []
+        self.limits: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
         if isinstance(source, SampleCovariance):
             self.errors = [source.correlation_error(k) for k in range(len(weights))]
+            self.limits = [self._correlation_limits(k) for k in range(len(weights))]
         self._local = _Scratch()
+
+    def _correlation_limits(self, k: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Factors of the rows and the columns whose product bounds the correlations of pairs below the threshold.
+
+        A relative margin of 1e-6 covers the rounding errors of single precision. Pairs of constant variables are below.
+        """
+        root, limits = np.sqrt(self.penalty.threshold(k)), []
+        for scale, margin in ((self.weighted_deviation[k], 1.0 - 1e-6), (self.deviation[k], 1.0)):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+                limits.append(np.where(scale > 0.0, margin * root / scale, np.inf).astype(np.float32))
+        return limits[0], limits[1]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_local"}
@@ -313,9 +326,11 @@ class TileScan:
         rows, columns = tile
         seen, hits, n_hits = self._local.seen, self._local.hits, 0
         tiles_by_class = [self.source.tile(k, rows, columns) for k in range(self.source.n_classes)]
+        one = np.ones(columns.stop - columns.start)
         for k, S in enumerate(tiles_by_class):
-            upper_only = rows.start == columns.start
-            n_hits = mark_above(S, self.weights[k], self.penalty.threshold(k), upper_only, seen, hits, n_hits)
+            # `_keep` compares exactly; ``weight * |x|`` is rounded.
+            limit = np.full(len(S), self.penalty.threshold(k) / self.weights[k] * (1.0 - 1e-15))
+            n_hits = mark_above(S, limit, one, 0.0, rows.start == columns.start, seen, hits, n_hits)
         i, j = self._with_downweighted(*self._collect(n_hits, columns), rows, columns)
         values = np.column_stack([S[i, j] for S in tiles_by_class])
         i, j = i + rows.start, j + columns.start
@@ -343,16 +358,17 @@ class TileScan:
 
     def possible(self, source: SampleCovariance, rows: slice, columns: slice) -> tuple[IntArray, IntArray]:
         """Pairs of a tile that its single-precision correlations cannot rule out."""
-        from jointglasso.kernels.scan import mark_possibly_above
+        from jointglasso.kernels.scan import mark_above
 
         seen, hits = self._local.seen, self._local.hits
         shape, n_hits = (rows.stop - rows.start, columns.stop - columns.start), 0
         scratch = self._local.tile[: shape[0] * shape[1]].reshape(shape)
         for k in range(self.source.n_classes):
             piece = source.rough_correlations(k, rows, columns, out=scratch)
-            scale = self.weighted_deviation[k][rows], self.deviation[k][columns]
-            n_hits = mark_possibly_above(
-                piece, scale, self.errors[k], self.penalty.threshold(k), rows == columns, seen, hits, n_hits
+            row_limit, column_limit = self.limits[k]
+            slack = np.float32(self.errors[k] * (1.0 + 1e-6))
+            n_hits = mark_above(
+                piece, row_limit[rows], column_limit[columns], slack, rows == columns, seen, hits, n_hits
             )
         i, j = self._with_downweighted(*self._collect(n_hits, columns), rows, columns)
         return i + rows.start, j + columns.start

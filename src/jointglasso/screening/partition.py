@@ -79,6 +79,17 @@ def _tile_factors(factors: PairWeights | None, i: IntArray, j: IntArray, weighte
     return factor
 
 
+def class_components(n_variables: int, rows: IntArray, columns: IntArray, in_class: BoolArray) -> IntArray:
+    """Label (K, p) the components of each class; pair e is an edge of class k where ``in_class[e, k]``."""
+    from jointglasso.kernels.components import components
+
+    n_classes = in_class.shape[1]
+    edge, k = np.nonzero(in_class)
+    nodes = components(n_classes * n_variables, rows[edge] + k * n_variables, columns[edge] + k * n_variables)[0]
+    labels = nodes.reshape(n_classes, n_variables)
+    return labels - labels[:, :1]
+
+
 class Partition(ReprMixin):
     """K partitions of the same p variables, one per class.
 
@@ -182,7 +193,7 @@ class Partition(ReprMixin):
         for row in self.labels:
             first_member = np.unique(row, return_index=True)[1]
             links.append(first_member[row])
-        united = components(self.n_variables, np.tile(variables, self.n_classes), np.concatenate(links))
+        united = components(self.n_variables, np.tile(variables, self.n_classes), np.concatenate(links))[0]
         return Partition(np.tile(united, (self.n_classes, 1))).named(self.class_names)
 
     def satisfies_sufficient(

@@ -22,7 +22,7 @@ from jointglasso.penalties import PairPenalty
 from jointglasso.problem import ProblemOptions
 from jointglasso.screening.hybrid import Covariances, hybrid_by_class, hybrid_partition, weighted_covariances
 from jointglasso.screening.pairs import PairTable, scan_pairs
-from jointglasso.screening.partition import Partition
+from jointglasso.screening.partition import Partition, class_components
 
 #: Values of the `rule` argument of `screen`.
 RULES = ("class", "global", "hybrid", "dynamic", "none")
@@ -96,14 +96,14 @@ def partition_of_pairs(
     is not symmetric in the classes the hybrid rule also needs the weighted `covariances` of pairs that are not in the
     table; without them only its first step is done, that of "dynamic".
     """
-    from jointglasso.kernels.components import class_components, components
+    from jointglasso.kernels.components import components
 
     rows, columns, outside = pairs.rows, pairs.columns, pairs.violates_global_condition
     if rule == "class" and penalty.class_dependent:
         name = penalty.parameters()["penalty"]
         raise InputError(f'The rule "class" does not hold for penalty="{name}": use "hybrid" or "dynamic".', "rule")
     if rule == "global":
-        united = components(pairs.n_variables, rows[outside], columns[outside])
+        united = components(pairs.n_variables, rows[outside], columns[outside])[0]
         return Partition(np.tile(united, (pairs.exceeds_lambda1.shape[1], 1)), penalty.coupling)
     if rule == "hybrid" and not penalty.class_dependent:
         return hybrid_partition(pairs)

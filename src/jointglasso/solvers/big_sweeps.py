@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointglasso import config
+from jointglasso._lapack import mirror_upper
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, entries_in_classes
@@ -29,7 +30,7 @@ from jointglasso.solvers.column_ascent import (
     point_near_covariance,
 )
 from jointglasso.solvers.column_sweeps import LargeColumns, SweepState
-from jointglasso.solvers.dual_point import DualPoint, mirror, rows_per_pass
+from jointglasso.solvers.dual_point import DualPoint, rows_per_pass
 from jointglasso.solvers.unstored import BestUnstored, UnstoredTask
 
 
@@ -177,7 +178,7 @@ def _start_ascent(task: BigTask, warm: DualPoint | None) -> ColumnAscent:
         conflicts = start.i, start.j
         for block in range(len(group.size)):
             dual = warm.dense_dual(block)
-            mirror(dual)
+            mirror_upper(dual)
             W[group.offset[block] : group.offset[block + 1]] = dual.ravel()
     else:
         members = np.arange(len(group.members))

@@ -42,7 +42,8 @@ def forest_solution(
 
     With `only_forests`, the other groups get the diagonal start.
     """
-    from jointglasso.kernels.forest import forest_covariances, spanning_forest
+    from jointglasso.kernels.components import components
+    from jointglasso.kernels.forest import forest_covariances
 
     pairs = np.flatnonzero(violates_global)
     entries, start = system.entries_of(pairs)
@@ -60,10 +61,11 @@ def forest_solution(
     edges = np.flatnonzero(edge)
     strength = np.abs(S[edges]) / np.sqrt(product[edges])
     order = edges[np.argsort(-strength, kind="stable")]
-    taken, closes_cycle = spanning_forest(order, edge, row, column, len(system.members))
+    taken = np.zeros(len(edge), dtype=bool)
+    taken[order] = components(len(system.members), row[order], column[order])[1]
     forest = np.ones(system.n_groups, dtype=bool)
     group = system.block_group[system.entry_block[entries]]
-    forest[group[closes_cycle]] = False
+    forest[group[edge & ~taken]] = False
     theta = np.zeros(system.S.shape)
     theta[system.diagonal] = 1.0 / variance
     if only_forests:

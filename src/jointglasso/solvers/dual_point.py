@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from jointglasso import config
 from jointglasso._cached_property import cached_property
-from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant
+from jointglasso._lapack import factor_in_place, invert_factor_in_place, log_determinant, mirror_upper
 from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entries_in_classes
@@ -258,7 +258,7 @@ class DualPoint(UnstoredDual):
         if not factor_in_place(matrix):
             return None
         invert_factor_in_place(matrix)
-        mirror(matrix)
+        mirror_upper(matrix)
         return matrix
 
     def _inverse_of_definite(self, matrix: FloatArray) -> FloatArray:
@@ -350,7 +350,7 @@ class DualPoint(UnstoredDual):
             sums[1, :, block] = _row_sums(matrix, np.sqrt(self.variance[members]))
             root = np.sqrt(np.diagonal(matrix))
             matrix = self.dense_dual(block)
-            mirror(matrix)
+            mirror_upper(matrix)
             sums[2, :, block] = _row_sums(matrix, root)
         return np.concatenate(roots), [(largest, total) for largest, total in sums]
 
@@ -475,13 +475,6 @@ def _row_sums(matrix: FloatArray, scale: FloatArray) -> tuple[float, float]:
     """Largest row sum ``scale_i sum_j |a_ij| scale_j`` of a matrix, and the sum of all row sums."""
     from jointglasso.kernels.dense import scaled_row_sums
 
-    b = len(matrix)
-    largest, total = scaled_row_sums(matrix.ravel(), np.array([0, b * b]), np.array([b]), np.array([0, b]), scale)
-    return largest[0], total[0]
-
-
-def mirror(matrix: FloatArray) -> None:
-    """Copy the upper triangle into the lower one."""
-    from jointglasso.kernels.pair_index import mirror_upper
-
-    mirror_upper(matrix)
+    sums = np.empty_like(scale)
+    scaled_row_sums(matrix.ravel(), np.array([len(matrix)]), scale, sums)
+    return sums.max(), sums.sum()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from jointglasso._lapack import mirror_upper
 from jointglasso.blocks import build_system
 from jointglasso.blocks.linalg import factorize
 from jointglasso.data import as_source
@@ -85,3 +86,11 @@ def test_groups_apart_have_the_numbers_of_their_places(group):
     np.testing.assert_array_equal(part.S, system.S[inside])
     entries = np.flatnonzero(system.block_group[system.entry_block] == group)
     np.testing.assert_array_equal(part.gather(flat[inside]), flat[system.upper[entries]])
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 65, 130])
+def test_the_upper_triangle_is_copied_onto_the_lower_one(n):
+    A = np.random.default_rng(n).normal(size=(n, n))
+    expected = np.triu(A) + np.triu(A, 1).T
+    mirror_upper(A)
+    np.testing.assert_array_equal(A, expected)

@@ -12,11 +12,14 @@ from numba.core.extending import _Intrinsic
 from scipy import optimize, sparse
 
 import reference
+from jointglasso.data import SampleCovariance
 from jointglasso.data.source import first_asymmetry
 from jointglasso.kernels import components, dense, forest, group_pair, pair_index, scan
 from jointglasso.kernels.jit import njit
 from jointglasso.kernels.pair_types import Entries, GroupPair, PairClasses, PenaltyWorkspace
 from jointglasso.penalties import ANY_CLASS, UNIFORM, GroupPenalty
+from jointglasso.screening.pairs import TileScan
+from jointglasso.screening.partition import class_components
 
 EXAMPLES = settings(max_examples=100)
 
@@ -31,9 +34,6 @@ NO_REFERENCE = {
     "team.take": "the same bits on any number of threads: test_columns.py",
     "team.add": "the same bits on any number of threads: test_columns.py",
     "team.wait_until": "the same bits on any number of threads: test_columns.py",
-    "components.join": "components and spanning forests are compared below",
-    "dense.scaled_row_sums": "bounds on rounding errors: test_rounding.py",
-    "dense.product_row_sums": "the objective and its rounding error: test_rounding.py",
     "column_parts.allocate_workspace": "arrays of the right length",
     "column_parts.descend_once": "sweeps end at the solution, by the certificate: test_columns.py",
     "column_parts.update_diagonal": "sweeps end at the solution, by the certificate: test_columns.py",
@@ -216,61 +216,64 @@ def test_members_of_entries(sizes, huge):
 # scan
 
 
-def marked(tiles, weights, threshold, upper_only):
+def marked(tiles, limits, slack, upper_only):
     seen, hits = np.zeros(tiles[0].size, dtype=bool), np.empty(tiles[0].size, dtype=np.int64)
     n_hits = 0
-    for tile, weight in zip(tiles, weights, strict=True):
-        n_hits = scan.mark_above(tile, weight, threshold, upper_only, seen, hits, n_hits)
+    for tile, (row_limit, column_limit) in zip(tiles, limits, strict=True):
+        n_hits = scan.mark_above(tile, row_limit, column_limit, slack, upper_only, seen, hits, n_hits)
     return hits[:n_hits], seen
 
 
 @EXAMPLES
-@given(seeds, st.integers(1, 7), st.integers(1, 7), st.integers(1, 3), penalties, st.booleans())
-def test_mark_above_finds_the_entries_above_in_any_class_once(seed, n_rows, n_columns, n_classes, threshold, upper):
+@given(
+    seeds, st.integers(1, 7), st.integers(1, 150), st.integers(1, 3), st.sampled_from([np.float64, np.float32]),
+    st.booleans(),
+)  # fmt: skip
+def test_mark_above_finds_the_entries_above_in_any_class_once(seed, n_rows, n_columns, n_classes, dtype, upper):
+    """Numbers on a grid, so that ties occur, which are not above."""
     rng = np.random.default_rng(seed)
     shape = (n_rows, n_rows) if upper else (n_rows, n_columns)
-    tiles = [0.25 * rng.integers(-8, 9, size=shape) for _ in range(n_classes)]
-    weights = rng.choice([0.5, 1.0, 2.0], size=n_classes)
-    hits, seen = marked(tiles, weights, threshold, upper)
-    expected = [reference.mark_above(t, w, threshold, upper) for t, w in zip(tiles, weights, strict=True)]
+    tiles = [(0.25 * rng.integers(-8, 9, size=shape)).astype(dtype) for _ in range(n_classes)]
+    limits = [[rng.choice([0.5, 1.0, 2.0, np.inf], size=n).astype(dtype) for n in shape] for _ in range(n_classes)]
+    slack = dtype(rng.choice([0.0, 0.25]))
+    hits, seen = marked(tiles, limits, slack, upper)
+    expected = [reference.mark_above(t, *limit, slack, upper) for t, limit in zip(tiles, limits, strict=True)]
     assert len(set(hits.tolist())) == len(hits)
     np.testing.assert_array_equal(np.sort(hits), np.unique(np.concatenate(expected)))
     np.testing.assert_array_equal(np.flatnonzero(seen), np.sort(hits))
     brute = {
         i * shape[1] + j
-        for t, w in zip(tiles, weights, strict=True)
+        for t, (row_limit, column_limit) in zip(tiles, limits, strict=True)
         for i, j in itertools.product(range(shape[0]), range(shape[1]))
-        if w * abs(t[i, j]) > threshold and (j > i or not upper)
+        if abs(t[i, j]) + slack > row_limit[i] * column_limit[j] and (j > i or not upper)
     }
     assert brute == set(hits.tolist())
 
 
 def test_mark_above_leaves_out_ties_and_the_diagonal():
     tile = np.array([[9.0, 0.5, -0.5], [9.0, 9.0, -0.500001], [9.0, 9.0, 9.0]])
-    assert marked([tile], [1.0], 0.5, True)[0].tolist() == [5]
+    assert marked([tile], [(np.full(3, 0.5), np.ones(3))], 0.0, True)[0].tolist() == [5]
 
 
 def test_mark_above_of_an_empty_tile_finds_nothing():
-    assert marked([np.empty((0, 4))], [1.0], 0.1, False)[0].tolist() == []
+    assert marked([np.empty((0, 4))], [(np.empty(0), np.ones(4))], 0.0, False)[0].tolist() == []
 
 
 @EXAMPLES
-@given(seeds, st.integers(1, 7), st.integers(1, 7), penalties, st.booleans())
-def test_mark_possibly_above_misses_nothing_and_agrees_with_reference(seed, n_rows, n_columns, threshold, upper):
-    """Single precision values with a known error: every entry whose true value is above must be found."""
+@given(seeds, st.integers(2, 7), st.integers(1, 3), penalties, st.sampled_from([1e-9, 1.0, 1e9]))
+def test_scan_in_single_precision_misses_no_pair(seed, p, n_classes, threshold, unit):
+    """Rough correlations and limits are rounded: every pair that is above in some class must be a candidate."""
     rng = np.random.default_rng(seed)
-    shape = (n_rows, n_rows) if upper else (n_rows, n_columns)
-    true, error = rng.normal(size=shape), rng.choice([1e-6, 0.1])
-    rough = (true + error * rng.uniform(-0.9, 0.9, size=shape)).astype(np.float32)
-    row_scale, column_scale = rng.uniform(0.5, 2.0, size=shape[0]), rng.uniform(0.5, 2.0, size=shape[1])
-    seen, hits = np.zeros(true.size, dtype=bool), np.empty(true.size, dtype=np.int64)
-    n_hits = scan.mark_possibly_above(rough, (row_scale, column_scale), error, threshold, upper, seen, hits, 0)
-    expected = reference.mark_possibly_above(rough, row_scale, column_scale, error, threshold, upper)
-    np.testing.assert_array_equal(hits[:n_hits], expected)
-    above = reference.mark_above(np.multiply.outer(row_scale, column_scale) * true, 1.0, threshold, upper)
-    assert set(above.tolist()) <= set(hits[:n_hits].tolist())
-    again = scan.mark_possibly_above(rough, (row_scale, column_scale), error, threshold, upper, seen, hits, n_hits)
-    assert again == n_hits
+    samples = [unit * rng.uniform(0.1, 9.0, p) * rng.standard_normal((12, p)) for _ in range(n_classes)]
+    source = SampleCovariance([x * (rng.random(p) < 0.9) for x in samples])
+    weights, lambda1 = rng.choice([0.5, 1.0, 2.0], size=n_classes), threshold * unit**2
+    tiles = TileScan(source, GroupPenalty(lambda1, 0.0), weights, None, False)
+    found = set(zip(*tiles.possible(source, slice(0, p), slice(0, p)), strict=True))
+    size = np.max([w * np.abs(source.tile(k, slice(0, p), slice(0, p))) for k, w in enumerate(weights)], axis=0)
+    above, nearly_above = (
+        np.argwhere(np.triu(values, 1)).tolist() for values in (size > lambda1, size > 0.999 * lambda1)
+    )
+    assert {*map(tuple, above)} <= found <= {*map(tuple, nearly_above)}
 
 
 def first_bad(matrix, tolerance):
@@ -317,39 +320,53 @@ def test_first_asymmetry_of_an_empty_matrix_is_none():
 @given(graphs())
 def test_components_agree_with_reference_and_scipy(graph):
     n, rows, columns = graph
-    found = components.components(n, rows, columns)
-    np.testing.assert_array_equal(found, reference.components(n, rows, columns))
+    labels, joins = components.components(n, rows, columns)
+    expected_labels, expected_joins = reference.components(n, rows, columns)
+    np.testing.assert_array_equal(labels, expected_labels)
+    np.testing.assert_array_equal(joins, expected_joins)
     adjacency = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
     _, expected = sparse.csgraph.connected_components(adjacency, directed=False)
-    assert len(set(zip(found, expected, strict=True))) == len(set(expected)) == len(set(found))
+    assert len(set(zip(labels, expected, strict=True))) == len(set(expected)) == len(set(labels))
+
+
+@settings(EXAMPLES, max_examples=60)
+@given(graphs(), seeds)
+def test_edges_in_the_order_of_their_weights_join_to_a_spanning_tree_of_least_weight(graph, seed):
+    n, rows, columns = graph
+    rows, columns = (np.ascontiguousarray(x) for x in np.unique(np.stack([rows, columns]), axis=1))
+    weight = np.sort(np.random.default_rng(seed).uniform(1.0, 2.0, size=len(rows)))
+    _, joins = components.components(n, rows, columns)
+    places = rows.astype(np.int32), columns.astype(np.int32)  # SciPy 1.15 takes no others
+    tree = sparse.csgraph.minimum_spanning_tree(sparse.coo_array((weight, places), shape=(n, n)).tocsr())
+    assert weight[joins].sum() == pytest.approx(tree.sum())
+    assert joins.sum() == tree.nnz
 
 
 def test_components_are_numbered_by_their_smallest_member():
     rows, columns = np.array([4, 3]), np.array([0, 1])
-    assert components.components(5, rows, columns).tolist() == [0, 1, 2, 1, 0]
+    assert components.components(5, rows, columns)[0].tolist() == [0, 1, 2, 1, 0]
 
 
 def test_components_of_a_graph_without_edges_or_nodes():
     none = np.empty(0, dtype=np.int64)
-    assert components.components(3, none, none).tolist() == [0, 1, 2]
-    assert components.components(0, none, none).tolist() == []
+    assert components.components(3, none, none)[0].tolist() == [0, 1, 2]
+    assert components.components(0, none, none)[0].tolist() == []
 
 
 @EXAMPLES
 @given(class_graphs())
-def test_class_components_agree_with_reference(problem):
+def test_components_of_each_class(problem):
     n, rows, columns, above, _ = problem
-    found = components.class_components(n, rows, columns, above)
-    np.testing.assert_array_equal(found, reference.class_components(n, rows, columns, above))
+    found = class_components(n, rows, columns, above)
     for k in range(above.shape[1]):
-        alone = components.components(n, rows[above[:, k]], columns[above[:, k]])
+        alone = components.components(n, rows[above[:, k]], columns[above[:, k]])[0]
         np.testing.assert_array_equal(found[k], alone)
 
 
 def literal_algorithm_1(n, rows, columns, above, strong):
     """The paper's text: merge one triple (x, i, j) at a time until there is none."""
     n_classes = above.shape[1]
-    labels = np.stack([reference.components(n, rows[e], columns[e]) for e in (above & strong[:, None]).T])
+    labels = np.stack([reference.components(n, rows[e], columns[e])[0] for e in (above & strong[:, None]).T])
     while True:
         triple = next(
             (
@@ -375,7 +392,8 @@ def first_member(labels):
 def test_hybrid_closure_agrees_with_reference_and_with_the_literal_algorithm(problem):
     found = components.hybrid_closure(*problem)
     np.testing.assert_array_equal(found, reference.hybrid_closure(*problem))
-    np.testing.assert_array_equal(found, literal_algorithm_1(*problem))
+    labels = class_components(*problem[:3], problem[3] & found[:, None])
+    np.testing.assert_array_equal(labels, literal_algorithm_1(*problem))
 
 
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
@@ -389,42 +407,18 @@ def test_hybrid_closure_cascades_through_the_classes(order):
     above[: n - 1, 1] = False  # the chain is above in class 0, the star of far pairs in class 1
     above[n - 1 :, 0] = False
     strong = np.arange(len(rows)) < n - 1
-    labels = components.hybrid_closure(n, rows, columns, np.ascontiguousarray(above[:, order]), strong)[order]
+    above = np.ascontiguousarray(above[:, order])
+    activated = components.hybrid_closure(n, rows, columns, above, strong)
+    labels = class_components(n, rows, columns, above & activated[:, None])[order]
     assert labels[0].tolist() == [0] * n
     assert labels[1].tolist() == [0, 1] + [0] * (n - 2)
 
 
 def test_hybrid_closure_without_pairs_leaves_every_variable_alone():
-    none = np.empty(0, dtype=np.int64)
-    labels = components.hybrid_closure(3, none, none, np.empty((0, 2), dtype=bool), np.empty(0, dtype=bool))
+    none, above = np.empty(0, dtype=np.int64), np.empty((0, 2), dtype=bool)
+    activated = components.hybrid_closure(3, none, none, above, np.empty(0, dtype=bool))
+    labels = class_components(3, none, none, above & activated[:, None])
     assert labels.tolist() == [[0, 1, 2]] * 2
-
-
-def blocks_from(labels):
-    """Blocks of two or more, class by class: numbers, start, members, class."""
-    block_of = np.full(labels.shape, -1, dtype=np.int64)
-    members, classes = [], []
-    for k, row in enumerate(labels):
-        for label in np.unique(row):
-            inside = np.flatnonzero(row == label)
-            if len(inside) > 1:
-                block_of[k, inside] = len(members)
-                members.append(inside)
-                classes.append(k)
-    start = np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int64)
-    flat = np.concatenate([*members, np.empty(0, dtype=np.int64)]).astype(np.int64)
-    return block_of, start, flat, np.array(classes, dtype=np.int64), members
-
-
-@EXAMPLES
-@given(seeds, st.integers(1, 4), st.integers(1, 10), st.integers(1, 6))
-def test_couple_blocks_ties_blocks_that_share_two_variables(seed, n_classes, p, n_labels):
-    labels = np.random.default_rng(seed).integers(n_labels, size=(n_classes, p))
-    block_of, start, flat, classes, members = blocks_from(labels)
-    for coupled in (np.ones((n_classes, n_classes), dtype=bool), abs(np.subtract.outer(*[range(n_classes)] * 2)) == 1):
-        found = components.couple_blocks(block_of, start, flat, classes, coupled)
-        expected = reference.couple_blocks([set(m.tolist()) for m in members], classes.tolist(), coupled)
-        np.testing.assert_array_equal(found, expected)
 
 
 # group_penalty
@@ -721,6 +715,22 @@ def test_an_indefinite_matrix_does_not_spoil_the_next_one():
 # pair_index
 
 
+def blocks_from(labels):
+    """Blocks of two or more, class by class: numbers, start, members, class."""
+    block_of = np.full(labels.shape, -1, dtype=np.int64)
+    members, classes = [], []
+    for k, row in enumerate(labels):
+        for label in np.unique(row):
+            inside = np.flatnonzero(row == label)
+            if len(inside) > 1:
+                block_of[k, inside] = len(members)
+                members.append(inside)
+                classes.append(k)
+    start = np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int64)
+    flat = np.concatenate([*members, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    return block_of, start, flat, np.array(classes, dtype=np.int64), members
+
+
 @EXAMPLES
 @given(seeds, st.integers(1, 4), st.integers(1, 9), st.integers(1, 6))
 def test_index_pairs_lists_every_shared_pair_in_order(seed, n_classes, p, n_labels):
@@ -732,11 +742,10 @@ def test_index_pairs_lists_every_shared_pair_in_order(seed, n_classes, p, n_labe
     for block, inside in enumerate(members):
         slot_of[classes[block], inside] = np.arange(len(inside))
     n_entries = int((sizes * (sizes - 1) // 2).sum())
-    pair_start, upper, lower, entry_block = (np.full(n_entries + extra, -1) for extra in (1, 0, 0, 0))
-    n_pairs = pair_index.index_pairs(
-        block_of, slot_of, start, flat, offset, pair_index.PairIndex(pair_start, upper, lower, entry_block)
-    )
-    pair_start = pair_start[: n_pairs + 1]
+    pair_start, entries = np.full(n_entries + 1, -1), np.full((3, n_entries), -1)
+    scratch = np.empty((3, n_classes), dtype=np.int64)
+    n_pairs = pair_index.index_pairs(block_of, slot_of, start, flat, offset, scratch, pair_start, entries)
+    pair_start, (upper, lower, entry_block) = pair_start[: n_pairs + 1], entries
 
     expected_start, expected_upper, expected_lower, expected_block = [0], [], [], []
     for i, j in itertools.combinations(range(p), 2):
@@ -755,33 +764,7 @@ def test_index_pairs_lists_every_shared_pair_in_order(seed, n_classes, p, n_labe
     assert sorted([*upper, *lower, *diagonal]) == list(range(offset[-1]))
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 65, 130])
-def test_mirror_upper_copies_the_upper_triangle(n):
-    A = np.random.default_rng(n).normal(size=(n, n))
-    expected = np.triu(A) + np.triu(A, 1).T
-    pair_index.mirror_upper(A)
-    np.testing.assert_array_equal(A, expected)
-
-
 # forest
-
-
-@settings(EXAMPLES, max_examples=60)
-@given(graphs(), seeds)
-def test_spanning_forest_takes_the_heaviest_edges_without_a_cycle(graph, seed):
-    n, rows, columns = graph
-    rows, columns = (np.ascontiguousarray(x) for x in np.unique(np.stack([rows, columns]), axis=1))
-    rng = np.random.default_rng(seed)
-    weight = rng.uniform(1.0, 2.0, size=len(rows))
-    edge = rng.random(len(rows)) < 0.8
-    taken, closing = forest.spanning_forest(np.argsort(-weight), edge, rows, columns, n)
-    assert not (taken & closing).any()
-    np.testing.assert_array_equal(taken | closing, edge)
-    places = rows[edge].astype(np.int32), columns[edge].astype(np.int32)  # SciPy 1.15 takes no others
-    graph_matrix = sparse.coo_array((-weight[edge], places), shape=(n, n)).tocsr()
-    tree = sparse.csgraph.minimum_spanning_tree(graph_matrix)
-    assert weight[taken].sum() == pytest.approx(-tree.sum())
-    assert taken.sum() == tree.nnz
 
 
 @settings(EXAMPLES, max_examples=200)

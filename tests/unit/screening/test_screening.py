@@ -16,8 +16,11 @@ from jointglasso import config
 from jointglasso.inference import support
 from jointglasso.kernels import components as compiled
 from jointglasso.penalties import GroupPenalty, make_penalty
+from jointglasso.penalties.base import Coupling
 from jointglasso.screening import RULES, Partition
+from jointglasso.screening.groups import class_blocks
 from jointglasso.screening.pairs import TileScan, known_pairs, scan_pairs
+from jointglasso.screening.partition import class_components
 from jointglasso.selection import budget
 from oracles import (
     accurate_optimum,
@@ -126,6 +129,11 @@ def pair_arrays(screen: Screen) -> tuple:
     return rows, columns, np.ascontiguousarray((size > screen.lambda1)[:, rows, columns].T), strong[rows, columns]
 
 
+def closure(kernel, p, rows, columns, above, strong):
+    """Labels of the partition given by the pairs that Algorithm 1 activates."""
+    return class_components(p, rows, columns, above & kernel(p, rows, columns, above, strong)[:, None])
+
+
 @given(screen=any_screen, seed=st.integers(0, 1000))
 @examples(150)
 def test_both_closures_equal_algorithm_1_in_any_order_of_the_pairs(screen, seed):
@@ -136,8 +144,10 @@ def test_both_closures_equal_algorithm_1_in_any_order_of_the_pairs(screen, seed)
     first, second = np.where(swap, columns, rows)[order], np.where(swap, rows, columns)[order]
     expected = LITERAL["hybrid"](*screen.arguments)
     for kernel in (reference.hybrid_closure, compiled.hybrid_closure):
-        np.testing.assert_array_equal(kernel(p, rows, columns, above, strong), expected)
-        np.testing.assert_array_equal(canonical(kernel(p, first, second, above[order], strong[order])), expected)
+        labels = closure(kernel, p, rows, columns, above, strong)
+        np.testing.assert_array_equal(labels, expected)
+        labels = closure(kernel, p, first, second, above[order], strong[order])
+        np.testing.assert_array_equal(canonical(labels), expected)
 
 
 @pytest.mark.parametrize("m", [4, 5, 12, 48, 300])
@@ -337,12 +347,31 @@ def test_groups_are_the_blocks_tied_by_a_shared_pair(labels):
         if (row == b).sum() > 1
     ]
     assert sorted(listed) == sorted(blocks)
-    expected = reference.couple_blocks(
-        [set(members) for _, members in blocks], [k for k, _ in blocks], np.ones((len(labels), len(labels)))
-    )
+    expected = coupled_blocks(blocks, np.ones((len(labels), len(labels)), dtype=bool))
     found = {block: g for g, group in enumerate(groups) for block in [(k, tuple(m.tolist())) for k, m in group.blocks]}
     together = canonical([found[block] for block in blocks])[0] if blocks else np.zeros(0)
-    np.testing.assert_array_equal(together, canonical(expected)[0] if blocks else np.zeros(0))
+    np.testing.assert_array_equal(together, expected)
+
+
+def coupled_blocks(blocks, class_graph, n_common=2):
+    """Group of each block (class, variables): those of neighbouring classes are tied by two common variables."""
+    adjacency = [[class_graph[k, x] and len({*a} & {*b}) >= n_common for x, b in blocks] for k, a in blocks]
+    return graph_components(np.array(adjacency)) if blocks else np.zeros(0)
+
+
+@given(labels=label_arrays(), diagonal=st.booleans())
+@examples(100)
+def test_groups_of_a_chain_are_tied_by_neighbouring_classes(labels, diagonal):
+    classes = np.arange(len(labels))
+    chain, everywhere = abs(np.subtract.outer(classes, classes)) == 1, np.ones([len(labels)] * 2, dtype=bool)
+    blocks = class_blocks(labels, coupled=Coupling(chain, everywhere, diagonal))
+    listed = [
+        (k, blocks.members[a:b]) for k, (a, b) in zip(blocks.block_class, itertools.pairwise(blocks.start), strict=True)
+    ]
+    np.testing.assert_array_equal(blocks.group, coupled_blocks(listed, chain, 1 if diagonal else 2))
+    if not diagonal:
+        rechecked = blocks.group if blocks.recheck_group is None else blocks.recheck_group[blocks.group]
+        np.testing.assert_array_equal(rechecked, coupled_blocks(listed, everywhere))
 
 
 @given(labels=label_arrays())
@@ -491,7 +520,7 @@ def test_partitions_across_real_tiles(p):
     screen = Screen(S, 0.42, 0.08, (1.0, 0.9))
     rows, columns, above, strong = pair_arrays(screen)
     kept = above.any(axis=1)
-    hybrid = reference.hybrid_closure(p, rows[kept], columns[kept], above[kept], strong[kept])
+    hybrid = closure(reference.hybrid_closure, p, rows[kept], columns[kept], above[kept], strong[kept])
     np.testing.assert_array_equal(screen.by("hybrid").labels, hybrid)
     for rule in ("class", "global", "dynamic"):
         np.testing.assert_array_equal(screen.by(rule).labels, LITERAL[rule](*screen.arguments))
