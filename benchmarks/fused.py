@@ -3,6 +3,7 @@
     python benchmarks/fused.py peers [--most 300] [--least 1000 --classes 3 --rung 2 --limit 60]
     python benchmarks/fused.py genes FILE.npz [--p 2000]
     python benchmarks/fused.py times
+    python benchmarks/fused.py short
 
 peers: chains of classes on the same covariances, the diagonal unpenalised, which is GGLasso's convention. GGLasso gets
 the loosest of several tolerances that brings it within a relative 1e-6 of the optimum, which is ours at 1e-9: no time
@@ -11,6 +12,8 @@ tolerances together, as a number of iterations: where it is not there by then it
 time it has had, and the ratio is more than the one that is printed. Ours is the time to a proved gap of 1e-6. All are
 seconds of processor time, so that the load of the machine does not matter much. Compiling is not counted. `genes`: FILE
 as for real_genes.py; the yardstick is one Cholesky factor and inverse of the solution's blocks. `times`: K=50, p=200.
+`short`: K=50 and few variables, beside GGLasso's FGL as in `peers`. GGLasso does not compare diagonals: rows with fused
+diagonals are beside its time without. OMP_NUM_THREADS=1 keeps BLAS from waiting on threads, which counts as work.
 """
 
 from __future__ import annotations
@@ -55,8 +58,8 @@ def gglasso(
     return list(problem.solution.precision_), problem.solver_info["status"] == "optimal"
 
 
-def chain(S: np.ndarray, lambda1: float, lambda2: float, solver: str = "auto", tol: float = GAP) -> jgl.Solution:
-    return jgl.solve(S, lambda1, lambda2, penalty="chain", penalize_diagonal=False, solver=solver, tol=tol)
+def chain(S: np.ndarray, lambda1: float, lambda2: float, solver: str = "auto", **options: Any) -> jgl.Solution:
+    return jgl.solve(S, lambda1, lambda2, penalty="chain", penalize_diagonal=False, solver=solver, **options)
 
 
 def problems(most: int, least: int = 0, classes: tuple[int, ...] = (3, 6, 10)):
@@ -101,6 +104,27 @@ def peers(arguments: argparse.Namespace) -> None:
             name, sum(ours.n_edges), ours.partition.largest, f"{seconds:.4f}", f"{ours.certificate.relative_gap:.0e}",
             *cells,
         )  # fmt: skip
+
+
+def short(arguments: argparse.Namespace) -> None:
+    """Fifty time points of few variables, the data of `side_by_side.py`."""
+    print_header("variables", "diagonals", "ours s", "gap", "GGLasso s", "gap", "times")
+    small = np.stack([np.eye(8)] * 3) + 0.1
+    gglasso(small, 0.05, 0.01, 1e-3, 1e-3)
+    for p in (20, 50):
+        rng = np.random.default_rng(0)
+        mixing = np.eye(p) + 0.4 * (rng.random((p, p)) < 2.0 / p)
+        S = np.stack([np.corrcoef(rng.standard_normal((150, p)) @ mixing, rowvar=False) for _ in range(50)])
+        best = chain(S, 0.2, 0.05, tol=1e-9).objective
+        objective = make_problem(S, 0.2, 0.05, penalty="chain", penalize_diagonal=False).objective
+        slow, gap = climb(partial(gglasso, S, 0.2, 0.05), partial(relative_gap, objective, best), arguments)
+        for fused in (False, True):
+            chain(S, 0.2, 0.05, fuse_diagonal=fused)
+            seconds, ours = processor_time(15, partial(chain, S, 0.2, 0.05, fuse_diagonal=fused))
+            print_row(
+                p, "fused" if fused else "free", f"{seconds:.4f}", f"{ours.certificate.relative_gap:.0e}",
+                f"{slow:.3g}", f"{gap:.0e}", f"{slow / seconds:.1f}",
+            )  # fmt: skip
 
 
 def relative_gap(objective: Callable[[list[np.ndarray]], float], best: float, found: list[np.ndarray]) -> float:
@@ -177,9 +201,10 @@ def main() -> None:
     two.add_argument("--p", type=int, default=2000)
     two.add_argument("--repeats", type=int, default=2)
     kinds.add_parser("times")
+    kinds.add_parser("short").set_defaults(rung=0, limit=np.inf)
     arguments = parser.parse_args()
     describe_machine()
-    {"peers": peers, "genes": genes, "times": times}[arguments.kind](arguments)
+    {"peers": peers, "genes": genes, "times": times, "short": short}[arguments.kind](arguments)
 
 
 if __name__ == "__main__":

@@ -173,16 +173,19 @@ def gap_radii(gap: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArr
 
     Then ``Theta / (1 + r) <= Theta* <= Theta / (1 - s)`` in the Loewner order.
     """
+    return dual_radius(gap, weight), _shrinkage(gap, weight)
+
+
+def dual_radius(gap: FloatArray, weight: FloatArray) -> FloatArray:
+    """The first of `gap_radii`."""
     x = np.asarray(gap / weight, dtype=float)
-    # Upper bounds for every x; below the range of Newton's method they are tight.
-    r = np.sqrt(2.0 * x) + x
-    s = np.minimum(np.sqrt(2.0 * x), 1.0)
-    usable = (x > 1e-10) & np.isfinite(x)
-    r[usable] = _newton_from_the_right(r[usable], x[usable], 1.0)
-    usable &= x < 30.0  # beyond, s is 1 to within rounding
-    start = np.minimum(s[usable], -np.expm1(-1.0 - x[usable]))
-    s[usable] = _newton_from_the_right(start, x[usable], -1.0)
-    return r, s
+    return _root(np.sqrt(2.0 * x) + x, x, 1.0)
+
+
+def _shrinkage(gap: FloatArray, weight: FloatArray) -> FloatArray:
+    """The second of `gap_radii`."""
+    x = np.asarray(gap / weight, dtype=float)
+    return _root(np.minimum(np.sqrt(2.0 * x), 1.0), x, -1.0)
 
 
 def precision_radius(gap: FloatArray, weight: FloatArray) -> FloatArray:
@@ -192,7 +195,7 @@ def precision_radius(gap: FloatArray, weight: FloatArray) -> FloatArray:
     (`gap_radii`). The second is the larger in size: with ``g(x) = 1/x - 1 + log x``, both ends of the interval have the
     same g, and ``g(1 - t) >= g(1 + t)`` because the derivatives are ``t / (1 - t)^2`` and ``t / (1 + t)^2``.
     """
-    _, s = gap_radii(gap, weight)
+    s = _shrinkage(gap, weight)
     with np.errstate(divide="ignore"):
         return np.asarray(s / (1.0 - s))
 
@@ -216,19 +219,24 @@ def gap_to_certify(value: FloatArray, root: FloatArray, weight: FloatArray) -> F
     return np.asarray(weight * (np.log1p(e) - e / (1.0 + e)))
 
 
-def _newton_from_the_right(root: FloatArray, x: FloatArray, sign: float) -> FloatArray:
-    """Solve ``sign t - log(1 + sign t) = x`` from above.
+def _root(bound: FloatArray, x: FloatArray, sign: float) -> FloatArray:
+    """Solve ``sign t - log(1 + sign t) = x`` by Newton's method from an upper bound, which is tight for small x.
 
     The function is convex and increasing in t, so Newton's method stays above the root up to rounding, which the
     relative margin of 1e-6 covers.
     """
-    start = root
+    usable = (x > 1e-10) & (x < (np.inf if sign > 0.0 else 30.0))  # beyond, s is 1 to within rounding
+    if not usable.any():
+        return bound
+    x, root = x[usable], bound[usable]
+    start = root = root if sign > 0.0 else np.minimum(root, -np.expm1(-1.0 - x))
     for _ in range(60):
         before = root
         root = root - (sign * root - np.log1p(sign * root) - x) * (1.0 + sign * root) / root
         if (before - root <= 1e-9 * root).all():
             break
-    return np.minimum(start, root * (1.0 + 1e-6))
+    bound[usable] = np.minimum(start, root * (1.0 + 1e-6))
+    return bound
 
 
 def certified_edges(
@@ -272,9 +280,9 @@ def subgradient_within(
     ``|W - W*|_ij <= r sqrt(W*_ii W*_jj)``, and the diagonal of W* is known; with a fused diagonal it is at most that of
     W over 1 - s. The bounds include rounding.
     """
-    r, s = gap_radii(gap[system.block_group], system.block_weight)
-    variance = dual[system.diagonal]
+    r, variance = dual_radius(gap[system.block_group], system.block_weight), dual[system.diagonal]
     if penalty.fused_diagonal_penalty is not None:
+        s = _shrinkage(gap[system.block_group], system.block_weight)
         r, variance = r / np.maximum(1.0 - s, 1.0 / _NO_BOUND), np.abs(variance)  # an indefinite W has an infinite gap
     radius = system.products_of_members(np.sqrt(variance), np.minimum(r, _NO_BOUND), entries)
     W, S = (values[system.upper[entries]] for values in (dual, system.S))

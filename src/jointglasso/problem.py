@@ -76,7 +76,7 @@ class JointProblem:
         """Penalty of each diagonal entry."""
         return self.penalty.lambda1 if self.penalize_diagonal else 0.0
 
-    @property
+    @cached_property
     def unit(self) -> float:
         """Mean class weight: lower bound on the objective's magnitude in relative duality gaps.
 
@@ -84,26 +84,27 @@ class JointProblem:
         """
         return float(self.weights.mean())
 
-    def optimal_variance(self, k: int) -> FloatArray:
-        """(p,): diagonal of W_k = Theta_k^{-1} at the optimum, which the optimality conditions fix in advance.
+    @cached_property
+    def optimal_variances(self) -> FloatArray:
+        """(K, p): diagonals of W_k = Theta_k^{-1} at the optimum, which the optimality conditions fix in advance.
 
         With a fused diagonal this holds for variables without edges only. It is set to 1, arbitrarily, where a
         variable is missing in the class.
         """
-        variance: FloatArray = self.source.diagonal(k) + self.diagonal_penalty / self.weights[k]
-        if self.penalty.fused_diagonal_penalty is not None:
-            variance = self._fused_variance[:, k]
-        absent = self.source.absent
-        return variance if absent is None else np.where(absent[k], 1.0, variance)
+        diagonals = np.stack([self.source.diagonal(k) for k in range(self.source.n_classes)])
+        variances: FloatArray = diagonals + (self.diagonal_penalty / self.weights)[:, None]
+        if (penalty := self.penalty.fused_diagonal_penalty) is not None:
+            variables = np.arange(self.source.n_variables)
+            rows = penalty.mask_missing(self.weights * diagonals.T + self.diagonal_penalty, variables, variables)
+            linear, entries = penalty.as_entries(rows)
+            curvature = np.tile(self.weights, len(variables))
+            variances = np.ascontiguousarray(penalty.update(curvature, linear, entries).reshape(rows.shape).T)
+        return variances if self.source.absent is None else np.where(self.source.absent, 1.0, variances)
 
     @cached_property
-    def _fused_variance(self) -> FloatArray:
-        """(p, K): optimal variances of variables without edges under a fused diagonal."""
-        penalty, variables = cast(PairPenalty, self.penalty.fused_diagonal_penalty), np.arange(self.source.n_variables)
-        diagonal = np.stack([self.source.diagonal(k) for k in range(self.source.n_classes)], axis=1)
-        rows = penalty.mask_missing(self.weights * diagonal + self.diagonal_penalty, variables, variables)
-        linear, entries = penalty.as_entries(rows)
-        return penalty.update(np.tile(self.weights, len(variables)), linear, entries).reshape(rows.shape)
+    def log_variances(self) -> FloatArray:
+        """(K, p): logarithms of `optimal_variances`; one plus this is the objective of a variable without edges."""
+        return np.log(self.optimal_variances)
 
     def objective(self, precision: Sequence[Any]) -> float:
         """Value of the objective at K precision matrices, dense or sparse.
@@ -202,6 +203,8 @@ class ProblemOptions:
         penalty, w = self.penalty_of(source, lambda1, lambda2), self.weights_of(source)
         factors = self.weights_of_pairs(source)
         problem = JointProblem(source, penalty, w, check_switch("penalize_diagonal", self.penalize_diagonal), factors)
+        if problem.diagonal_penalty > 0.0:
+            return problem
         variances = np.stack([source.diagonal(k) for k in range(source.n_classes)])
         if penalty.fused_diagonal_penalty is not None and source.absent is None:
             # A variance of zero in one class is bounded by those of the classes that its diagonal is compared with.

@@ -214,7 +214,7 @@ class Laid:
         self.model = make_problem(problem.S, problem.lambda1, problem.lambda2, **problem.keywords)
         self.partition = jgl.screen(problem.S, problem.lambda1, problem.lambda2, rule=rule, weights=problem.weights)
         self.system = build_system(self.model.source, self.partition.class_blocks, self.model.weights)
-        self.variance = np.stack([self.model.optimal_variance(k) for k in range(len(problem.S))])
+        self.variance = self.model.optimal_variances
         same = self.partition.labels[:, :, None] == self.partition.labels[:, None, :]
         self.alone = same.sum(axis=2) == 1
         self.allowed = same

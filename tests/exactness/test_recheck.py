@@ -180,7 +180,7 @@ def test_leaks_between_blocks_are_in_the_gap(seed):
     R[i, j] = R[j, i] = value
     there = SimpleNamespace(row=np.arange(4), column=np.arange(4), value=np.diag(Theta), cls=np.zeros(4, int))
     problem = SimpleNamespace(
-        optimal_variance=lambda k: np.ones(4), source=SimpleNamespace(n_classes=1), weights=np.array([weight])
+        optimal_variances=np.ones((1, 4)), source=SimpleNamespace(n_classes=1), weights=np.array([weight])
     )
     infeasible = DualInfeasibility(np.zeros(2, int), np.zeros(2, int), i, j, value)
     (bound,) = _with_infeasibility(problem, [SimpleNamespace(nonzeros=there)], [gaps], [infeasible])

@@ -36,11 +36,8 @@ class FusedDiagonal:
         """The fused diagonal of a system; None if the penalty does not couple the diagonals."""
         if penalty.fused_diagonal_penalty is None:
             return None
-        group, classes = (of[system.diagonal_block] for of in (system.block_group, system.block_class))
-        order = np.lexsort((classes, system.members, group))
-        variable, group, classes = system.members[order], group[order], classes[order]
-        new = (np.diff(variable, prepend=-1) != 0) | (np.diff(group, prepend=-1) != 0)
-        start = np.append(np.flatnonzero(new), len(order))
+        order, start = system.members_by_variable
+        variable, classes = system.members[order], system.block_class[system.diagonal_block[order]]
         labels = penalty.labels(classes, variable, variable)
         return cls(system, penalty.fused_diagonal_penalty, order, Entries(start, labels, UNIFORM, system.n_classes))
 

@@ -187,6 +187,14 @@ class BlockSystem(BlockLayout):
         return self.members[row], self.members[column]
 
     @cached_property
+    def members_by_variable(self) -> tuple[IntArray, IntArray]:
+        """(M,): members sorted by group, variable and class; and the first of each variable in a group, then M."""
+        group, classes = (of[self.diagonal_block] for of in (self.block_group, self.block_class))
+        order = np.lexsort((classes, self.members, group))
+        new = (np.diff(self.members[order], prepend=-1) != 0) | (np.diff(group[order], prepend=-1) != 0)
+        return order, np.append(np.flatnonzero(new), len(order))
+
+    @cached_property
     def same_variables(self) -> IntArray | None:
         """(P,): index of the variable pair (i, j), equal for pairs of several groups; None if all are distinct."""
         if self.n_groups <= 1:
@@ -427,20 +435,20 @@ def read_blocks(source: CovarianceSource, layout: BlockLayout, n_threads: int, s
     """S of every block in flat storage: small blocks of a class in one gather, large blocks separately."""
     size, offset, member_start, members = layout.size, layout.offset, layout.member_start, layout.members
     S = np.empty(offset[-1])
+    n_small = int(np.searchsorted(size, small, side="right"))
+    by_class = np.argsort(layout.block_class[:n_small], kind="stable")
+    last = np.concatenate([[0], np.cumsum(size[by_class] ** 2)])  # their elements, class after class
+    block = np.repeat(by_class, np.diff(last))
+    within = np.arange(last[-1]) - np.repeat(last[:-1], np.diff(last))
+    i, j = (members[member_start[block] + end] for end in np.divmod(within, size[block]))
+    target = offset[block] + within
+    bounds = last[np.searchsorted(layout.block_class[by_class], np.arange(source.n_classes + 1))]
 
     def read_class(k: int) -> None:
-        class_blocks = np.flatnonzero(layout.block_class == k)
-        small_blocks = class_blocks[size[class_blocks] <= small]
-        if len(small_blocks):
-            b = size[small_blocks]
-            area = b * b
-            within = np.arange(area.sum()) - np.repeat(np.cumsum(area) - area, area)
-            row, column = np.divmod(within, np.repeat(b, area))
-            base = np.repeat(member_start[small_blocks], area)
-            target = np.repeat(offset[small_blocks], area) + within
-            S[target] = source.entries(k, members[base + row], members[base + column])
-        for block in class_blocks[size[class_blocks] > small]:
-            b = size[block]
+        piece = slice(bounds[k], bounds[k + 1])
+        if bounds[k] < bounds[k + 1]:
+            S[target[piece]] = source.entries(k, i[piece], j[piece])
+        for block in n_small + np.flatnonzero(layout.block_class[n_small:] == k):
             variables = members[member_start[block] : member_start[block + 1]]
             S[offset[block] : offset[block + 1]] = source.block(k, variables).ravel()
 

@@ -66,7 +66,7 @@ class CovarianceSource(ABC):
     [2]
     """
 
-    #: Whether every S_k is positive semidefinite by construction, so that blocks need not be checked.
+    #: Whether every S_k is positive semidefinite, by construction or checked in full: blocks need not be checked.
     is_semidefinite = False
 
     sample_sizes: IntArray | None = None
@@ -189,7 +189,8 @@ class DenseCovariance(CovarianceSource):
         check = partial(_check_covariance, variable_names=variable_names)
         map_on_threads(check, named, work=sum(S.size for S in self._matrices))
         super().__init__(class_names, variable_names, sample_sizes, absent)
-        self._diagonals = [np.diagonal(S).copy() for S in self._matrices]
+        self.is_semidefinite = self.n_variables <= FULL_CHECK_SIZE
+        self._diagonals = [S.diagonal().copy() for S in self._matrices]
 
     def tile(self, k: int, rows: slice, columns: slice) -> FloatArray:
         return self._matrices[k][rows, columns]
@@ -259,8 +260,8 @@ def first_asymmetry(matrix: FloatArray, scale: FloatArray) -> tuple[int, int] | 
 def _check_covariance(named: tuple[str, FloatArray], variable_names: Sequence[str]) -> None:
     """Refuse a matrix that is not finite, symmetric and (up to `FULL_CHECK_SIZE`) positive semidefinite."""
     class_name, S = named
-    with np.errstate(invalid="ignore"):
-        scale = 1e-4 * np.sqrt(np.abs(np.diagonal(S)))
+    variance = S.diagonal()
+    scale = 1e-4 * np.sqrt(np.abs(variance))
     fault = first_asymmetry(S, np.where(np.isfinite(scale), scale, 0.0))
     i, j = (0, 0) if fault is None else fault
     if fault is not None and not np.isfinite(S[i, j]):
@@ -277,7 +278,7 @@ def _check_covariance(named: tuple[str, FloatArray], variable_names: Sequence[st
             class_name=class_name,
             variable=variable_names[i],
         )
-    negative = np.flatnonzero(np.diagonal(S) < 0)
+    negative = np.flatnonzero(variance < 0)
     if len(negative):
         raise not_semidefinite(class_name, f"the variance of variable {variable_names[int(negative[0])]!r} is negative")
     if len(S) <= FULL_CHECK_SIZE and not is_semidefinite(S):
@@ -330,12 +331,12 @@ def _raised(variance: FloatArray, size: Any) -> FloatArray:
 def is_semidefinite(matrix: FloatArray) -> bool:
     """Whether a symmetric matrix has no eigenvalue below zero beyond rounding: Cholesky, in single precision first."""
     b = len(matrix)
-    raised_variance = _raised(np.diagonal(matrix), b)
+    raised_variance = _raised(matrix.diagonal(), b)
     for kind in (np.float32, np.float64):
         with np.errstate(over="ignore", under="ignore"):
             raised: Any = matrix.astype(kind, order="C")
             raised.flat[:: b + 1] = raised_variance
-        if factor_in_place(raised) and np.isfinite(np.diagonal(raised)).all():  # LAPACK does not report infinities
+        if factor_in_place(raised) and np.isfinite(raised.diagonal()).all():  # LAPACK does not report infinities
             return True
         del raised
     return False

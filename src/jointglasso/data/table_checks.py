@@ -195,6 +195,8 @@ def _refuse_types(data: Any, what: str, beginnings: tuple[str, ...]) -> None:
     else:
         types = list(data.schema.types if is_from(data, "pyarrow") else data.dtypes)
     for number, dtype in enumerate(types):
+        if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+            continue
         kind = str(dtype).lower()
         if kind.startswith(beginnings):
             where = what if columns is None else _in_column(columns[number], what)

@@ -72,9 +72,8 @@ def _n_possible_edges(problem: JointProblem) -> int:
 def _rounding_of_sums(problem: JointProblem, outcomes: list[TaskResult]) -> float:
     """Bound on the rounding error of the objective of the singletons, and of the sum over the groups."""
     terms = sum(float(np.abs(o.objective).sum()) for o in outcomes)
-    for k, weight in enumerate(problem.weights):
-        terms += weight * float((1.0 + np.abs(np.log(problem.optimal_variance(k)))).sum())
-    return _SUMS * float(terms)
+    of_classes = problem.weights * (1.0 + np.abs(problem.log_variances)).sum(axis=1)
+    return _SUMS * float(sum(of_classes, start=terms))
 
 
 def _bound_full_problem(problem: JointProblem, runner: GroupRunner, outcomes: list[TaskResult]) -> list[TaskResult]:
@@ -128,7 +127,7 @@ def _with_infeasibility(
     of D is below -s, with s from the gaps (`gap_radii`), so that the gap grows by at most |E|^2 / 2 / (1 - s - |E|)^2.
     |E| is at most the sum over the infeasible entries of sqrt(2 theta_ii theta_jj) times their absolute value.
     """
-    diagonal = 1.0 / np.stack([problem.optimal_variance(k) for k in range(problem.source.n_classes)])
+    diagonal = 1.0 / problem.optimal_variances
     for outcome in outcomes:
         n = outcome.nonzeros
         on_diagonal = n.row == n.column

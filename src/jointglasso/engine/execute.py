@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from jointglasso._threads import blas_threads_for
-from jointglasso._typing import IntArray
+from jointglasso._typing import BoolArray
 from jointglasso.data.checks import InputError, check_path, check_warm_start, known_arguments
 from jointglasso.engine.certify import certify
 from jointglasso.engine.checkpoint import Checkpoint
 from jointglasso.engine.latent import check_latent, with_latent, with_rank
 from jointglasso.engine.nonzeros import sparse_matrices
-from jointglasso.engine.options import RunnerOptions, SolveOptions, suited_method
+from jointglasso.engine.options import RunnerOptions, SolveOptions, require_suited
 from jointglasso.engine.planning import check_memory, out_of_memory
 from jointglasso.engine.progress import Clock
 from jointglasso.engine.reweighting import reweight
@@ -29,6 +29,7 @@ from jointglasso.engine.tasks import WarmStart
 from jointglasso.errors import warn_caller
 from jointglasso.penalties.shapes import Shape, as_shape
 from jointglasso.problem import JointProblem
+from jointglasso.screening import Partition
 from jointglasso.screening.groups import ClassBlocks
 from jointglasso.screening.pairs import PairTable
 from jointglasso.solution import Callback, Certificate, ConvergenceWarning, History, Solution
@@ -236,7 +237,7 @@ def solve_problem(
     pairs: PairTable | None = None,
 ) -> Solution:
     """Screen, solve, certify, assemble; `pairs` is the scan of the covariances, if already done."""
-    options = _with_suitable_method(options, problem)
+    require_suited(options.method, problem.penalty)
     screen, final, n_iter = None, None, 0
     try:
         with clock.stage("screening"):
@@ -276,17 +277,16 @@ def _solve_round(
     Results, certificate, precision matrices and masks of certified entries, or None if violations were merged; start of
     the next round; iterations of all rounds.
     """
-    blocks, isolated = _blocks_to_solve(screen, options.method)
+    blocks, isolated = _blocks_to_solve(screen.partition, options.method)
     with clock.stage("screening"):
         memory = check_memory(problem, screen, blocks, options)
-    remaining = replace(options, max_iter=options.remaining(n_iter), n_jobs=memory.n_jobs)
     with blas_threads_for(screen.partition.largest):
         with clock.stage("solve"):
             isolated_value = isolated_objective(problem, isolated)
-            runner = GroupRunner(problem, blocks, isolated_value, remaining, screen, start, memory)
+            runner = GroupRunner(problem, blocks, isolated_value, options, screen, start, memory, n_iter=n_iter)
             outcomes = runner.run()
         clock.move("solve", "covariance", runner.covariance_seconds)
-        n_iter += runner.n_iter
+        n_iter = runner.n_iter
         stop, proof = options.control.stopped_by is not None or not options.remaining(n_iter), None
         if not stop and any(o.is_big for o in outcomes):
             # Another round takes minutes. The gap includes the violations, which may be within the tolerance.
@@ -318,13 +318,6 @@ def _parameters(problem: JointProblem, options: RunnerOptions) -> dict[str, Any]
     }
 
 
-def _with_suitable_method(options: RunnerOptions, problem: JointProblem) -> RunnerOptions:
-    """Options with a method that supports the penalty, and its default iteration limit."""
-    method = suited_method(options.method, problem.penalty)
-    is_default = options.max_iter == options.method.default_max_iter
-    return replace(options, method=method, max_iter=method.default_max_iter if is_default else options.max_iter)
-
-
 def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | None) -> WarmStart | None:
     if warm_start is None:
         return None
@@ -333,12 +326,9 @@ def _warm_start(problem: JointProblem, warm_start: Solution | Sequence[Any] | No
     return WarmStart(checked, trusted=False)  # a Solution may come from a file, or from another problem
 
 
-def _blocks_to_solve(screen: Screen, method: GroupSolver) -> tuple[ClassBlocks, list[IntArray]]:
-    """Blocks to be solved, and the singletons of each class, which have a closed form."""
-    partition = screen.partition
-    blocks = partition.class_blocks
-    if method.include_isolated:
-        blocks = partition.blocks_from(1)
-    inside = np.zeros(partition.labels.shape, dtype=bool)
-    inside[np.repeat(blocks.block_class, blocks.sizes), blocks.members] = True
-    return blocks, [np.flatnonzero(~row) for row in inside]
+def _blocks_to_solve(partition: Partition, method: GroupSolver) -> tuple[ClassBlocks, BoolArray]:
+    """Blocks to be solved, and a mask (K, p) of the singletons, which have a closed form."""
+    blocks = partition.blocks_from(1) if method.include_isolated else partition.class_blocks
+    isolated = np.ones(partition.labels.shape, dtype=bool)
+    isolated[blocks.member_class, blocks.members] = False
+    return blocks, isolated

@@ -11,7 +11,6 @@ import numpy as np
 
 from jointglasso._memory import available_memory
 from jointglasso._threads import blas_threads_for, cores_here
-from jointglasso._typing import IntArray
 from jointglasso.blocks import BlockSystem, build_system
 from jointglasso.data.checks import InputError, check_positive
 from jointglasso.duality import subgradient_within
@@ -160,8 +159,7 @@ def with_latent(
         )
     n_iter += plain.n_iter
     certificate = _certificate(problem, system, found)
-    isolated: list[IntArray] = [np.empty(0, dtype=np.int64)] * problem.source.n_classes
-    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, found.A)], isolated)
+    precision, certified = sparse_matrices(problem, [Nonzeros.of(system, found.A)], np.zeros(labels.shape, dtype=bool))
     by_class = [found.factors[block] for block in np.argsort(system.block_class)]
     return replace(
         plain,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -144,20 +145,18 @@ def without_forbidden(system: BlockSystem, flat: FloatArray) -> FloatArray:
 
 
 def sparse_matrices(
-    problem: JointProblem, pieces: Sequence[Nonzeros], isolated: list[IntArray]
+    problem: JointProblem, pieces: Sequence[Nonzeros], isolated: BoolArray
 ) -> tuple[list[Any], list[Any]]:
     """The K precision matrices, and K masks of the entries certified to be non-zero; zeros are not stored.
 
-    `isolated` are the singletons of each class, whose variances have a closed form.
+    `isolated` (K, p) marks the singletons, whose variances have a closed form.
     """
-    n_classes, p = len(isolated), problem.source.n_variables
-    singletons = np.concatenate(isolated)
-    variance = np.concatenate([problem.optimal_variance(k)[variables] for k, variables in enumerate(isolated)])
-    singleton_class = np.repeat(np.arange(n_classes), [len(variables) for variables in isolated])
+    n_classes, p = isolated.shape
+    singleton_class, singletons = np.nonzero(isolated)
     of_class = np.concatenate([singleton_class, *(piece.cls for piece in pieces)])
     row = np.concatenate([singletons, *(piece.row for piece in pieces)])
     column = np.concatenate([singletons, *(piece.column for piece in pieces)])
-    value = np.concatenate([1.0 / variance, *(piece.value for piece in pieces)])
+    value = np.concatenate([1.0 / problem.optimal_variances[isolated], *(piece.value for piece in pieces)])
     proved = np.concatenate([np.zeros(len(singletons), dtype=bool), *(piece.proved for piece in pieces)])
     off = row != column
     first = of_class * p
@@ -171,15 +170,19 @@ def sparse_matrices(
     return precision, _split(rows[order][proved], start, np.ones(start[-1], dtype=bool), p)
 
 
+@lru_cache(maxsize=1)
+def _empty(p: int) -> Any:
+    """Empty matrix (p, p) to be copied and filled: the checks of the constructor take longer than all the rest."""
+    return sparse.csc_array((p, p))
+
+
 def _split(rows: IntArray, start: IntArray, value: Any, p: int) -> list[Any]:
     """Sparse matrices (p, p) from stacked ones (p, K p), given by rows and values in the order of the columns."""
     index_type = np.int32 if max(p, len(rows)) < np.iinfo(np.int32).max else np.int64
     rows, start, matrices = rows.astype(index_type), start.astype(index_type), []
-    empty = sparse.csc_array((p, p), dtype=value.dtype)
-    for first in range(0, len(start) - 1, p):
-        begin, end = start[first], start[first + p]
-        matrix = copy(empty)  # the checks of the constructor take longer than the rest
+    for k, (begin, end) in enumerate(pairwise(start[::p].tolist())):
+        matrix = copy(_empty(p))
         matrix.data, matrix.indices = value[begin:end].copy(), rows[begin:end].copy()
-        matrix.indptr = start[first : first + p + 1] - begin
+        matrix.indptr = start[k * p : (k + 1) * p + 1] - index_type(begin)
         matrices.append(matrix)
     return matrices

@@ -47,10 +47,10 @@ def choose_method(solver: str | GroupSolver) -> GroupSolver:
     return solver
 
 
-def suited_method(method: GroupSolver, penalty: PairPenalty) -> GroupSolver:
-    """The method, if the penalty supports what it requires; otherwise an error that lists suitable methods."""
+def require_suited(method: GroupSolver, penalty: PairPenalty) -> None:
+    """Refuse a method that requires what the penalty does not support; the error lists suitable methods."""
     if getattr(method, "requires", frozenset()) <= penalty.supports:
-        return method
+        return
     suited = [f'"{name}"' for name, make in SOLVERS.items() if make().requires <= penalty.supports]
     alternatives = f"{', '.join(suited[:-1])} or {suited[-1]}"
     penalty_name = penalty.parameters()["penalty"]

@@ -242,15 +242,12 @@ class _GroupCosts:
     @cached_property
     def faster_if_sparse(self) -> BoolArray:
         """(G,): groups expected to take less time in sparse storage than with dense blocks."""
-        possible = self.possibly_sparse
-        return self.sparse.seconds < self.seconds if self.sparse is not None and possible.any() else possible
+        return self.possibly_sparse if self.sparse is None else self.sparse.seconds < self.seconds
 
     @property
     def possibly_sparse(self) -> BoolArray:
         """(G,): groups that can be solved in sparse storage."""
-        if self.sparse is None:
-            return np.zeros(self.blocks.n_groups, dtype=bool)
-        return np.isfinite(self.sparse.seconds)
+        return np.zeros(self.blocks.n_groups, dtype=bool) if self.sparse is None else np.isfinite(self.sparse.seconds)
 
     def attempts(self) -> Iterator[tuple[BoolArray, FloatArray]]:
         """Groups in sparse storage and bytes (G,): ADMM for all groups; for dense ones; out of core; in less memory."""
@@ -299,6 +296,8 @@ def kept_in_memory(area: FloatArray, big: BoolArray, free_bytes: float) -> BoolA
     Blocks are kept up to `CACHED_BYTES` in all. W of a large group (`big`), which the next round continues from, is
     kept wherever it fits: it is a quarter of what the solve of the group needs, which is free again by then.
     """
+    if not big.any():
+        return np.asarray(np.cumsum(_BYTES_PER_CACHED_ENTRY * area) <= min(free_bytes, config.CACHED_BYTES))
     blocks = np.cumsum(np.where(big, 0.0, _BYTES_PER_CACHED_ENTRY * area))
     W = np.cumsum(np.where(big, float(np.dtype(np.float32).itemsize) * area, 0.0))
     next_area = np.append(area[1:], 0.0)

@@ -26,6 +26,11 @@ class Control:
         self.stopped_by: str | None = None
         """None, "callback" or "interrupt"."""
 
+    @property
+    def has_callback(self) -> bool:
+        """Whether iterations are reported to the user."""
+        return self._callback is not None
+
     def record(self, objective: float, gap: float | None, **done: Any) -> bool:
         """Append an iteration to the history and call the callback; returns whether the solver should stop."""
         seconds = time.perf_counter() - self.began
@@ -114,7 +119,7 @@ class Progress:
         """Count the groups of a finished task as done, and call the callback."""
         with self._lock:
             self._done[item] = True
-            if self._control.history:
+            if self._control.history and self._control.has_callback:
                 self._control.notify(replace(self._control.history[-1], **self._done_so_far()))
 
     def _done_so_far(self) -> dict[str, Any]:

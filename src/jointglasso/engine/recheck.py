@@ -80,6 +80,8 @@ class ScreeningCheck:
 
     def kkt_check(self, theta: FloatArray, bounds: DualityGap) -> tuple[KKTViolations, IntArray]:
         """KKT violations at `theta` (pairs, and the classes to merge), and the groups that are not certified."""
+        if not len(self._partly_screened):
+            return no_violations(self.system.n_classes), _EMPTY
         rows = self._rows(theta, bounds)
         return self._violated(rows, bounds), self._groups_unproved(rows, theta, bounds)
 

@@ -36,7 +36,10 @@ from jointglasso.solution import Certificate, Status
 
 
 class GroupRunner:
-    """Solves the groups of one partition; `isolated_objective` is the closed-form objective of the singletons."""
+    """Solves the groups of one partition; `isolated_objective` is the closed-form objective of the singletons.
+
+    `n_iter` counts the iterations of all rounds.
+    """
 
     def __init__(
         self,
@@ -47,9 +50,11 @@ class GroupRunner:
         screen: Screen,
         warm_start: WarmStart | None,
         memory: MemoryPlan | None = None,
+        *,
+        n_iter: int = 0,
     ) -> None:
         self.blocks, self.options = blocks, options
-        self.isolated_objective, self.covariance_seconds, self.n_iter = isolated_objective, 0.0, 0
+        self.isolated_objective, self.covariance_seconds, self.n_iter = isolated_objective, 0.0, n_iter
         self.shared = TaskContext(
             problem, options.method, options.tol, screen.deferred, options.prove,
             warm_start.points if warm_start else {}, options.checkpoint, memory or MemoryPlan(), screen.scanned,
@@ -68,37 +73,38 @@ class GroupRunner:
         starts: Sequence[Nonzeros | None] = [None] * len(self.groups)
         if warm_start is not None:
             starts = starts_of_tasks(warm_start.precision, self.blocks, self.groups)
-        concurrent = self.options.executor is not None or min(self.options.n_jobs or 1, len(self.groups)) > 1
+        concurrent = self.options.executor is not None or min(self.shared.memory.n_jobs or 1, len(self.groups)) > 1
         n_threads = 1 if concurrent else cores_here()
-        sparse, items = self.shared.memory.sparse, []
-        for number, (groups, objective) in enumerate(zip(self.groups, objectives, strict=True)):
-            blocks = self.blocks.select(groups)
-            items.append(
-                Task(
-                    number=number,
-                    blocks=blocks,
-                    gap_budget=shares[groups],
-                    rest=self.start_objective - objective,
-                    max_iter=self.options.max_iter,
-                    n_threads=n_threads,
-                    start=starts[number],
-                    is_trusted=warm_start is None or warm_start.trusted,
-                    saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
-                    is_sparse=sparse is not None and len(groups) == 1 and bool(sparse[groups[0]]),
-                )
+        sparse = self.shared.memory.sparse
+        selected = [self.blocks.select(groups) for groups in self.groups]
+        is_sparse = [sparse is not None and len(groups) == 1 and bool(sparse[groups[0]]) for groups in self.groups]
+        keep: Sequence[bool] = [False] * len(self.groups)
+        if self.options.executor is None:
+            entries = np.array([float(area[groups].sum()) for groups in self.groups])
+            entries[is_sparse] = 0.0  # no block is stored
+            big = np.array([is_big(blocks, self.shared) for blocks in selected], dtype=bool)
+            keep = kept_in_memory(entries, big, self.shared.memory.free_bytes).tolist()
+        return [
+            Task(
+                number=number,
+                blocks=blocks,
+                gap_budget=shares[groups],
+                rest=self.start_objective - objectives[number],
+                max_iter=self.options.remaining(self.n_iter),
+                n_threads=n_threads,
+                start=starts[number],
+                is_trusted=warm_start is None or warm_start.trusted,
+                saved=None if self.options.checkpoint is None else self.options.checkpoint.find(blocks),
+                keep_blocks=keep[number],
+                is_sparse=is_sparse[number],
             )
-        if self.options.executor is not None or not items:
-            return items
-        entries = np.array([float(area[groups].sum()) for groups in self.groups])
-        entries[[item.is_sparse for item in items]] = 0.0  # no block is stored
-        big = np.array([is_big(item, self.shared) for item in items])
-        keep = kept_in_memory(entries, big, self.shared.memory.free_bytes)
-        return [replace(item, keep_blocks=bool(kept)) for item, kept in zip(items, keep, strict=True)]
+            for number, (groups, blocks) in enumerate(zip(self.groups, selected, strict=True))
+        ]
 
     def run(self) -> list[TaskResult]:
         """Solve all groups until the sum of their gaps is within the tolerance of the full problem."""
         while True:
-            outcomes: list[TaskResult] = run_tasks(self._batch(), self.options.executor, self.options.n_jobs)
+            outcomes: list[TaskResult] = run_tasks(self._batch(), self.options.executor, self.shared.memory.n_jobs)
             self.covariance_seconds += sum(o.build_seconds for o in outcomes)
             self.n_iter += max((o.n_iter for o in outcomes), default=0)
             objectives = [float(o.objective.sum()) for o in outcomes]

@@ -77,7 +77,7 @@ class Screen:
             raise RuntimeError("dynamic screening needs a scan")
         self._edges = edges
         self.partition = Partition(class_components(self.pairs.n_variables, *edges), self.penalty.coupling, self.absent)
-        self.deferred = DeferredPairs.of(self.pairs, self.partition.labels)
+        self.deferred = DeferredPairs.of(self.pairs, self.partition)
 
     def merge(self, violated: Sequence[KKTViolations]) -> bool:
         """Merge pairs that violate the optimality conditions, each in its classes; returns whether there were any."""
@@ -112,6 +112,8 @@ class Screen:
         raised = pairs.weighted[weak] * (1.0 + (8.0 + self.partition.n_classes) * _EPS)
         factor = pairs.factor[weak] if len(pairs.factor) else pairs.factor
         borderline = penalty.violates_global_condition(raised, factor)
+        if not borderline.any():
+            return 0
         factor = factor[borderline] if len(factor) else factor
         i, j, labels = pairs.rows[weak[borderline]], pairs.columns[weak[borderline]], self.partition.labels
         return int((penalty.exceeds_lambda1(raised[borderline], factor) & (labels[:, i] != labels[:, j]).T).sum())

@@ -25,15 +25,16 @@ from jointglasso.engine.nonzeros import Nonzeros
 from jointglasso.engine.task_result import TaskResult, UnstoredBlocks
 from jointglasso.engine.tasks import Task, TaskContext, deferred_within
 from jointglasso.problem import JointProblem
+from jointglasso.screening.groups import ClassBlocks
 from jointglasso.solvers.big_sweeps import BigTask, at_inverse, solve_big
 from jointglasso.solvers.dual_point import DualPoint
 
 
-def is_big(item: Task, shared: TaskContext) -> bool:
-    """Whether a task is a single group to be solved without stored blocks."""
-    largest = int(item.blocks.sizes.max(initial=0))
+def is_big(blocks: ClassBlocks, shared: TaskContext) -> bool:
+    """Whether the blocks of a task are a single group to be solved without stored blocks."""
+    largest = int(blocks.sizes.max(initial=0))
     wanted = largest >= config.HUGE or (not shared.memory.for_blocks and largest > config.BATCHED_BLOCK)
-    return wanted and item.blocks.n_groups == 1 and may_be_big(shared.problem, shared.method.name)
+    return wanted and blocks.n_groups == 1 and may_be_big(shared.problem, shared.method.name)
 
 
 def may_be_big(problem: JointProblem, method: str) -> bool:

@@ -67,12 +67,14 @@ def may_be_sparse(problem: JointProblem, method: str, scanned: PairTable | None)
     return slack >= 0.5 * config.SCAN_SLACK * box > 0.0
 
 
-def sparse_costs(problem: JointProblem, method: str, blocks: ClassBlocks, scanned: PairTable | None) -> SparseCosts:
-    """Expected costs of each group, from the elimination order of the pairs outside the dual ball."""
-    costs = SparseCosts(np.full(blocks.n_groups, np.inf), np.full(blocks.n_groups, np.inf))
+def sparse_costs(
+    problem: JointProblem, method: str, blocks: ClassBlocks, scanned: PairTable | None
+) -> SparseCosts | None:
+    """Expected costs of each group, from the elimination order of the pairs outside the dual ball; None without any."""
     large = np.flatnonzero(blocks.group_largest >= config.SPARSE_BLOCK)
     if scanned is None or not len(large) or not may_be_sparse(problem, method, scanned):
-        return costs
+        return None
+    costs = SparseCosts(np.full(blocks.n_groups, np.inf), np.full(blocks.n_groups, np.inf))
     shape = problem.source.n_classes, problem.source.n_variables
     block_of, slot_of = block_index(blocks.block_class, blocks.sizes, blocks.members, shape)
     outside = problem.penalty.violates_global_condition(scanned.weighted, scanned.factor)
@@ -99,7 +101,7 @@ def sparse_costs(problem: JointProblem, method: str, blocks: ClassBlocks, scanne
             seconds += _FACTORIZATIONS * (4.0 * in_columns / rates[0] + m**3 / rates[1])
             memory += sparsity.memory
         costs.seconds[group], costs.memory[group] = seconds, memory if np.isfinite(seconds) else np.inf
-    return costs
+    return costs if np.isfinite(costs.seconds).any() else None
 
 
 @cache

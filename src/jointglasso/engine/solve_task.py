@@ -47,7 +47,7 @@ def solve_task(item: Task, shared: TaskContext, progress: TaskProgress = no_prog
             if isinstance(attempt, TaskResult):
                 return attempt
             item = attempt
-        if is_big(item, shared):
+        if is_big(item.blocks, shared):
             outcome = solve_big_task(item, shared, progress)
             remaining = remaining_iterations(shared.method, item.max_iter, outcome.n_iter)
             unfinished = outcome.stopped_by == "rounding" or (outcome.stopped_by == "max_iter" and remaining > 0)

@@ -304,10 +304,8 @@ class TaskResult:
     """Whether it was solved in sparse storage."""
 
 
-def isolated_objective(problem: JointProblem, isolated: list[IntArray]) -> float:
-    """Objective of the singletons of each class: ``Theta_ii = 1 / (S_ii + penalty / w)``."""
-    total, absent = 0.0, problem.source.absent
-    for k, singletons in enumerate(isolated):
-        variables = singletons if absent is None else singletons[~absent[k, singletons]]
-        total += problem.weights[k] * float((1.0 + np.log(problem.optimal_variance(k)[variables])).sum())
-    return total
+def isolated_objective(problem: JointProblem, isolated: BoolArray) -> float:
+    """Objective of the singletons, a mask (K, p)."""
+    counted = isolated if problem.source.absent is None else isolated & ~problem.source.absent
+    of_class = zip(problem.weights, problem.log_variances, counted, strict=True)
+    return sum(weight * float((1.0 + logs[variables]).sum()) for weight, logs, variables in of_class)

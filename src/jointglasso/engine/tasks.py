@@ -149,9 +149,8 @@ def gap_fractions(blocks: ClassBlocks) -> FloatArray:
 
 def start_objectives(problem: JointProblem, blocks: ClassBlocks) -> FloatArray:
     """(G,): objective of each group at the diagonal start, an upper bound on its optimum."""
-    variance = np.stack([problem.optimal_variance(k) for k in range(problem.source.n_classes)])
-    member_class = np.repeat(blocks.block_class, blocks.sizes)
-    per_member = problem.weights[member_class] * (1.0 + np.log(variance[member_class, blocks.members]))
+    k = blocks.member_class
+    per_member = problem.weights[k] * (1.0 + problem.log_variances[k, blocks.members])
     return np.bincount(np.repeat(blocks.group, blocks.sizes), per_member, minlength=blocks.n_groups).astype(float)
 
 

@@ -60,6 +60,11 @@ class ClassBlocks:
     def sizes(self) -> IntArray:
         return np.diff(self.start)
 
+    @cached_property
+    def member_class(self) -> IntArray:
+        """Class of each of `members`."""
+        return np.repeat(self.block_class, self.sizes)
+
     @property
     def group_members(self) -> IntArray:
         """(G,): number of variables, summed over the blocks of each group."""
@@ -143,34 +148,25 @@ def class_blocks(
     """
     diagonal = coupled is not None and coupled.diagonal
     smallest = 1 if diagonal else smallest
-    classes, sizes, members = [], [], []
-    block_of = np.full(labels.shape, -1, dtype=np.int64)
-    count = 0
-    for k, row in enumerate(labels):
-        size = np.bincount(row)
-        order = np.argsort(row, kind="stable")
-        variables = order[size[row[order]] >= smallest]
-        if absent is not None:
-            variables = variables[~absent[k, variables]]
-            size[row[absent[k]]] = 0
-        big = np.flatnonzero(size >= smallest)
-        number = np.full(len(size), -1, dtype=np.int64)
-        number[big] = count + np.arange(len(big))
-        block_of[k] = number[row]
-        count += len(big)
-        classes.append(np.full(len(big), k))
-        sizes.append(size[big])
-        members.append(variables)
-    block_class = np.concatenate(classes)
-    start = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
-    flat = np.concatenate(members)
+    (n_classes, p), n_labels = labels.shape, int(labels.max()) + 1
+    label = labels + n_labels * np.arange(n_classes)[:, None]  # distinct in all classes
+    size = np.bincount(label.ravel(), minlength=n_classes * n_labels)
+    if absent is not None:
+        size[label[absent]] = 0
+    selected = np.flatnonzero(size >= smallest)
+    number = np.full(len(size), -1)
+    number[selected] = np.arange(len(selected))
+    block_of = number[label]
+    order = np.argsort(block_of, axis=None, kind="stable")
+    flat, block_class = order[np.count_nonzero(block_of < 0) :] % p, selected // n_labels
+    start = np.concatenate([[0], np.cumsum(size[selected])])
     if diagonal:
-        group = _coupled(block_of, cast("Coupling", coupled).class_graph, count, n_common=1)
+        group = _coupled(block_of, cast("Coupling", coupled).class_graph, len(selected), n_common=1)
         return ClassBlocks(block_class, start, flat, group)
-    group = _coupled(block_of, None if coupled is None else coupled.class_graph, count)
+    group = _coupled(block_of, None if coupled is None else coupled.class_graph, len(selected))
     if coupled is None or np.array_equal(coupled.class_graph, coupled.parts):
         return ClassBlocks(block_class, start, flat, group)
-    recheck_group = _coupled(block_of, coupled.parts, count)
+    recheck_group = _coupled(block_of, coupled.parts, len(selected))
     recheck_of_group = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
     recheck_of_group[group] = recheck_group
     return ClassBlocks(block_class, start, flat, group, recheck_of_group)

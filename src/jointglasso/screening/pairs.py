@@ -27,6 +27,9 @@ _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArra
 #: Pairs drawn at random to estimate how many exceed lambda1.
 _DRAWN_PAIRS = 20_000
 
+#: Range of the factors of a limit in single precision.
+_LIMITS = 2e-19, 1e19
+
 #: Maps ``function(item, shared, progress)`` over items on remote workers; `shared` is sent once to each.
 TileMap = Callable[[Callable[..., Any], Sequence[Any], Any], list[Any]]
 
@@ -109,9 +112,9 @@ def scan_pairs(
     else:
         bands = list(_bands(p))
         parts = map_on_cores(scan.exact, bands) if len(bands) > 1 else [scan.exact(bands[0])]
-    i, j, weighted, above, strong, factor = (np.concatenate(column) for column in zip(*parts, strict=True))
+    columns: Any = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
     thresholds = () if strong_only else tuple(penalty.threshold(k) for k in range(source.n_classes))
-    table = PairTable(p, i, j, weighted, above, strong, factor, thresholds)
+    table = PairTable(p, *(*columns, thresholds))
     if cached and not strong_only:  # a plan is followed by the solve at the same point
         cached[1:] = [_CachedScan(penalty, weights, table)]
     return table
@@ -270,8 +273,8 @@ class TileScan:
     ) -> None:
         self.source, self.penalty, self.weights, self.strong_only = source, penalty, weights, strong_only
         self.pair_weights = pair_weights
-        self.deviation = [np.sqrt(source.diagonal(k)) for k in range(source.n_classes)]
-        self.weighted_deviation = [w * deviation for w, deviation in zip(weights, self.deviation, strict=True)]
+        self.deviation = np.sqrt(np.stack([source.diagonal(k) for k in range(source.n_classes)]))
+        self.weighted_deviation = weights[:, None] * self.deviation
         self.errors: list[float] = []
         self.limits: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
         if isinstance(source, SampleCovariance):
@@ -282,12 +285,14 @@ class TileScan:
     def _correlation_limits(self, k: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Factors of the rows and the columns whose product bounds the correlations of pairs below the threshold.
 
-        A relative margin of 1e-6 covers the rounding errors of single precision. Pairs of constant variables are below.
+        A relative margin of 1e-6 covers the rounding errors of single precision. Factors are lowered to the range in
+        which their products neither overflow nor underflow: a lower limit only marks more pairs.
         """
         root, limits = np.sqrt(self.penalty.threshold(k)), []
         for scale, margin in ((self.weighted_deviation[k], 1.0 - 1e-6), (self.deviation[k], 1.0)):
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-                limits.append(np.where(scale > 0.0, margin * root / scale, np.inf).astype(np.float32))
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                limit = np.minimum(np.where(scale > 0.0, margin * root / scale, np.inf), _LIMITS[1])
+            limits.append(np.where(limit < _LIMITS[0], 0.0, limit).astype(np.float32))
         return limits[0], limits[1]
 
     def __getstate__(self) -> dict[str, Any]:
@@ -395,9 +400,9 @@ class TileScan:
 
     def _require_possible(self, i: IntArray, j: IntArray, values: FloatArray) -> None:
         """Refuse covariances with ``|S_ij| > sqrt(S_ii S_jj)``; entries below lambda1 do not enter the problem."""
-        bound = np.column_stack([deviation[i] * deviation[j] for deviation in self.deviation]) * (1.0 + 1e-8)
-        bad = np.argwhere(np.abs(values) > bound)
-        if len(bad):
-            pair, k = bad[0]
+        bound = (self.deviation[:, i] * self.deviation[:, j]).T * (1.0 + 1e-8)
+        bad = np.abs(values) > bound
+        if bad.any():
+            pair, k = np.argwhere(bad)[0]
             names = self.source.variable_names
             raise impossible_pair(self.source.class_names[k], names[i[pair]], names[j[pair]])

@@ -133,9 +133,12 @@ class DeferredPairs:
     columns: IntArray
 
     @classmethod
-    def of(cls, pairs: PairTable, labels: IntArray) -> DeferredPairs:
-        """The deferred pairs of a table in the partition `labels` (K, p)."""
-        in_block = np.any([np.bincount(row)[row] > 1 for row in labels], axis=0)
+    def of(cls, pairs: PairTable, partition: Partition) -> DeferredPairs:
+        """The deferred pairs of a table in a partition; with one class there are none."""
+        labels = partition.labels
+        in_block = np.zeros(partition.n_variables, dtype=bool)
+        for k, row in enumerate(labels if len(labels) > 1 else ()):
+            in_block |= partition.block_sizes(k)[row] > 1
         inside = np.flatnonzero(in_block[pairs.rows] & in_block[pairs.columns])
         rows, columns = pairs.rows[inside], pairs.columns[inside]
         joined = (labels[:, rows] == labels[:, columns]).T

@@ -46,13 +46,14 @@ class EdgeClusters:
     def of(cls, precision: Sequence[Any], neighbours: IntArray, absent: BoolArray | None = None) -> EdgeClusters:
         """Compare K precision matrices, without the missing variables `absent` (K, p); nothing is certified yet."""
         p, n_classes = precision[0].shape[0], len(precision)
-        stacked = sparse.hstack([sparse.csc_array(Theta) for Theta in precision], format="csc")
-        row = stacked.indices.astype(np.int64)
-        k, column = np.divmod(np.repeat(np.arange(n_classes * p), np.diff(stacked.indptr)), p)
+        matrices = [Theta if isinstance(Theta, sparse.csc_array) else sparse.csc_array(Theta) for Theta in precision]
+        row = np.concatenate([Theta.indices for Theta in matrices]).astype(np.int64)
+        counts = np.concatenate([np.diff(Theta.indptr) for Theta in matrices])
+        k, column = np.divmod(np.repeat(np.arange(n_classes * p), counts), p)
         above = row < column
         pairs, pair = np.unique(row[above] * p + column[above], return_inverse=True)
         values = np.zeros((len(pairs), n_classes))
-        values[pair, k[above]] = stacked.data[above]
+        values[pair, k[above]] = np.concatenate([Theta.data for Theta in matrices])[above]
         equal = values[:, neighbours[:, 0]] == values[:, neighbours[:, 1]]
         rows, columns = np.divmod(pairs, p)
         clusters = cls(rows, columns, neighbours, equal, np.zeros_like(equal), n_classes)

@@ -90,7 +90,7 @@ def _stages(task: SolverTask, methods: Any, strong: BoolArray) -> Iterator[Itera
     """Methods in the order of their use."""
     columns, faces, fused = suits_columns(task), uses_faces(task), task.penalty.fused_diagonal_penalty is not None
     dense = slow_groups(task) if faces else dense_groups(task.system, strong)
-    if fused and "columns" in task.penalty.supports:
+    if fused and "columns" in task.penalty.supports and not task.absolute:
         yield _FixedDiagonals(task, methods)
     elif columns:
         yield from _column_stages(task, methods, dense, strong)

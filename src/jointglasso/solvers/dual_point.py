@@ -24,7 +24,7 @@ from jointglasso._threads import Workers, single_threaded_blas
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs, entries_in_classes
 from jointglasso.blocks.system import bincount, find_keys
-from jointglasso.duality import ROUNDING, gap_radii
+from jointglasso.duality import ROUNDING, dual_radius
 from jointglasso.kernels.pair_types import PermutedBlocks
 from jointglasso.penalties import UNIFORM, PairPenalty, SafeRegion
 from jointglasso.rounding import Conditioning, direct_gap_error, error_of_sums, logdet_errors, sum_error
@@ -419,7 +419,7 @@ class DualPoint(UnstoredDual):
         from jointglasso.kernels.dual_rows import GapRadius, count_certified_zeros
 
         group, n, n_classes = self.group, self.n_variables, self.group.n_classes
-        r, _ = gap_radii(np.full(len(group.size), gap), group.block_weight)
+        r = dual_radius(np.full(len(group.size), gap), group.block_weight)
         if not np.isfinite(r).all():
             return 0
         root, radius, cls = np.zeros((n_classes, n)), np.zeros(n_classes), group.block_class

@@ -20,7 +20,7 @@ import numpy as np
 from jointglasso._typing import FloatArray
 from jointglasso.blocks import BlockSystem
 from jointglasso.blocks.linalg import Factorization, eigh_stack, factorize
-from jointglasso.duality import gap_radii
+from jointglasso.duality import dual_radius
 from jointglasso.penalties import PairPenalty
 from jointglasso.rounding import log_determinant_error, sum_error
 from jointglasso.solvers.base import Best, IterativeMethod, State, run
@@ -66,7 +66,7 @@ def low_rank_is_zero(problem: LatentProblem, dual: FloatArray, gap: float) -> bo
         return False
     system = problem.system
     weight = system.block_weight
-    r, _ = gap_radii(np.full(system.n_blocks, gap), weight)
+    r = dual_radius(np.full(system.n_blocks, gap), weight)
     S, W = problem.stack(system.S), problem.stack(dual)
     return all(
         _largest_eigenvalue(w * (one - two / (1.0 + far))) <= problem.mu

@@ -24,7 +24,7 @@ from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.blocks.big_group import BigGroup, GroupSupport, SomePairs
 from jointglasso.blocks.sparse_group import SparsePoint
 from jointglasso.blocks.system import find_keys
-from jointglasso.duality import ROUNDING, gap_of_squares, gap_radii, precision_radius
+from jointglasso.duality import ROUNDING, dual_radius, gap_of_squares, precision_radius
 from jointglasso.penalties import PairPenalty, SafeRegion
 from jointglasso.rounding import error_of_sums, sum_error
 from jointglasso.solvers.sparse_check import ClassInverse, Examined, PairCheck
@@ -167,7 +167,7 @@ class SparseDual(UnstoredDual):
         group = self.point.group
         weights, radii = group.weights[group.classes], np.zeros((2, len(group.weights)))
         gaps = np.full(len(weights), gap)
-        radii[:, group.classes] = gap_radii(gaps, weights)[0], precision_radius(gaps, weights)
+        radii[:, group.classes] = dual_radius(gaps, weights), precision_radius(gaps, weights)
         return radii[0], radii[1]
 
     def certified(self, gap: float) -> tuple[BoolArray, BoolArray, FloatArray]:
