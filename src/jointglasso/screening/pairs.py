@@ -27,9 +27,6 @@ _Columns = tuple[IntArray, IntArray, FloatArray, BoolArray, BoolArray, FloatArra
 #: Pairs drawn at random to estimate how many exceed lambda1.
 _DRAWN_PAIRS = 20_000
 
-#: Range of the factors of a limit in single precision.
-_LIMITS = 2e-19, 1e19
-
 #: Maps ``function(item, shared, progress)`` over items on remote workers; `shared` is sent once to each.
 TileMap = Callable[[Callable[..., Any], Sequence[Any], Any], list[Any]]
 
@@ -285,14 +282,13 @@ class TileScan:
     def _correlation_limits(self, k: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Factors of the rows and the columns whose product bounds the correlations of pairs below the threshold.
 
-        A relative margin of 1e-6 covers the rounding errors of single precision. Factors are lowered to the range in
-        which their products neither overflow nor underflow: a lower limit only marks more pairs.
+        A relative margin of 1e-6 covers the rounding errors of single precision. Pairs of constant variables are below.
+        With variances from 1e-60 to 1e60 a factor overflows only where no pair of its variable is above.
         """
         root, limits = np.sqrt(self.penalty.threshold(k)), []
         for scale, margin in ((self.weighted_deviation[k], 1.0 - 1e-6), (self.deviation[k], 1.0)):
-            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                limit = np.minimum(np.where(scale > 0.0, margin * root / scale, np.inf), _LIMITS[1])
-            limits.append(np.where(limit < _LIMITS[0], 0.0, limit).astype(np.float32))
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+                limits.append(np.where(scale > 0.0, margin * root / scale, np.inf).astype(np.float32))
         return limits[0], limits[1]
 
     def __getstate__(self) -> dict[str, Any]:
