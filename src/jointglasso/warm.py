@@ -143,7 +143,7 @@ def _compile_last() -> None:
 
 def _longest() -> list[Callable[[], None]]:
     """Compile functions of the most expensive kernels, about half of the total time, those used last first."""
-    from jointglasso.kernels.entries import nearest_subgradient, update
+    from jointglasso.kernels.entries import UPDATE, apply
     from jointglasso.kernels.jit import compile_for
     from jointglasso.kernels.pair_types import Entries, FusedPair, GroupPair, PenaltyWorkspace
 
@@ -153,8 +153,7 @@ def _longest() -> list[Callable[[], None]]:
     return [
         partial(_compile_big_sweeps, fused),
         partial(_compile_small_sweeps, fused),
-        partial(compile_for, update, fused, x, x, entries, work, x),
-        partial(compile_for, nearest_subgradient, fused, x, x, entries, work, x),
+        partial(compile_for, apply, fused, UPDATE, x, x, entries, work, x),
         partial(_compile_big_sweeps, GroupPair(0.0, 0.0)),
         partial(_compile_small_sweeps, GroupPair(0.0, 0.0)),
     ]

@@ -71,13 +71,20 @@ class PairPenaltyReference:
         return worst
 
     def tight(self, u: np.ndarray, radius: np.ndarray) -> list[np.ndarray]:
-        """Sets that may be tight at a point within reach of u."""
+        """Sets Q with ``|u'(Q)| = l1(Q) + cut(Q)`` at some u' within reach of u where no subset is above its limit.
+
+        The largest u'(Q) under the limits f of all subsets A is the smallest ``f(A) + (u + radius)(Q - A)``: there is
+        such a point if no subset has a larger ``u + radius - f`` than Q.
+        """
         a, b = self._restricted()
-        return [
-            Q
-            for Q in self._sets(len(a))
-            if Q.any() and abs(u[Q].sum()) + radius[Q].sum() >= a[Q].sum() + b[np.ix_(Q, ~Q)].sum()
-        ]
+        found = []
+        for sign in (1.0, -1.0):
+            reached = sign * u + radius
+            gain = {Q.tobytes(): float((reached - a)[Q].sum() - b[np.ix_(Q, ~Q)].sum()) for Q in self._sets(len(a))}
+            for Q in self._sets(len(a)):
+                if Q.any() and all(gain[Q.tobytes()] >= gain[(A & Q).tobytes()] - 1e-14 for A in self._sets(len(a))):
+                    found.append(Q)
+        return found
 
     def _restricted(self) -> tuple[np.ndarray, np.ndarray]:
         cut = np.setdiff1d(np.arange(len(self.l1)), self.classes)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
+from jointglasso.kernels.group_pair import number_clusters
 from jointglasso.kernels.jit import njit_no_refcount
 from jointglasso.kernels.maximum_pair import hvp
 from jointglasso.kernels.pair_types import CommonPair, PairClasses
@@ -166,15 +167,14 @@ def subgradient(penalty: CommonPair, theta: FloatArray, target: FloatArray, pair
     free, unit = pair.work.real[0], pair.work.real[1]
     m = 0
     fixed = 0.0
-    total = 0.0
     for k in range(n):
         if theta[k] == c:
             free[m] = target[k]
             unit[m] = 1.0
-            total += min(max(target[k], -gamma), gamma)
             m += 1
         else:
             fixed += gamma if theta[k] > c else -gamma
+    total = clipped_sum(unit, free, m, gamma, 0.0)
     least = (rho if c > 0.0 else -rho) - fixed
     most = (-rho if c < 0.0 else rho) - fixed
     shift = 0.0
@@ -229,21 +229,7 @@ def clusters(penalty: CommonPair, theta: FloatArray, pair: PairClasses, out: Int
     """Number the non-zero entries of a pair, -1 at zeros; those equal to c are one cluster. Returns their number."""
     gamma, rho = coefficients(penalty, pair)
     c = shared_value(theta, pair.n, gamma, rho)
-    count = 0
-    common = -1
-    for k in range(pair.n):
-        out[k] = -1
-        if theta[k] == 0.0:
-            continue
-        if theta[k] == c:
-            if common < 0:
-                common = count
-                count += 1
-            out[k] = common
-        else:
-            out[k] = count
-            count += 1
-    return count
+    return number_clusters(theta, pair.n, c, c, out)
 
 
 @njit_no_refcount

@@ -1,14 +1,15 @@
-"""Penalty functions over many pairs: loops that apply the functions of one pair.
+"""Penalty functions over many pairs: two loops that apply the functions of one pair.
 
 Entries are stored pair by pair: those of pair q, one for each class that contains it, are ``values[start[q]:start[q +
-1]]``. They are copied to scratch arrays, which is cheaper than slicing a few numbers.
+1]]``. They are copied to scratch arrays, which is cheaper than slicing a few numbers. A kernel has several
+operations, since those of a penalty call the same functions, which would be compiled into each kernel again.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso._typing import FloatArray, IntArray
 from jointglasso.kernels.group_pair import times
 from jointglasso.kernels.jit import njit, njit_no_refcount
 from jointglasso.kernels.pair import (
@@ -25,6 +26,12 @@ from jointglasso.kernels.pair import (
     pair_value,
 )
 from jointglasso.kernels.pair_types import Entries, PairClasses, PenaltyWorkspace
+
+#: Operations of `apply`: a number for each pair, or for each entry.
+VALUE, IS_DUAL_FEASIBLE, GAUGE, UPDATE, SUBGRADIENT = range(5)
+
+#: Operations of `apply_on_face`.
+GRADIENT, CLUSTERS, HVP, HESSIAN_DIAGONAL, RETRACT = range(5)
 
 
 @njit_no_refcount
@@ -43,162 +50,99 @@ def _load_classes(penalty: Penalty, entries: Entries, pair: int, cls: IntArray, 
 
 
 @njit
-def value(penalty: Penalty, theta: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray) -> None:
-    """Write the penalty (P,) of each pair."""
+def apply(
+    penalty: Penalty,
+    operation: int,
+    x: FloatArray,
+    y: FloatArray,
+    entries: Entries,
+    work: PenaltyWorkspace,
+    out: FloatArray,
+) -> None:
+    """Write the result of an operation on the entries `x` and `y` (E,), pair by pair.
+
+    VALUE: penalty (P,) of x. IS_DUAL_FEASIBLE, GAUGE (P,): whether y is in the dual ball, and the smallest g with y in
+    g times the ball. UPDATE: minimiser (E,) of ``sum x t^2 / 2 - y t`` plus the penalty of t. SUBGRADIENT: subgradient
+    (E,) at x nearest to y.
+    """
     K = entries.n_classes
-    t, cls, l1 = np.empty(K), np.empty(K, np.int64), np.empty(K)
+    s, t, result, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
-        zero = True
+        v = _load_classes(penalty, entries, pair, cls, l1)
+        is_zero, is_below = True, True
         for k in range(n):
-            t[k] = theta[first + k]
-            zero = zero and t[k] == 0.0
-        if zero:  # most pairs
+            s[k], t[k], result[k] = x[first + k], y[first + k], 0.0
+            is_zero = is_zero and s[k] == 0.0
+            is_below = is_below and abs(t[k]) <= l1[k]
+        if operation == VALUE and is_zero:  # most pairs
             out[pair] = 0.0
+            continue
+        if is_below and (operation == UPDATE or (operation == SUBGRADIENT and is_zero)):  # most pairs
+            for k in range(n):
+                out[first + k] = 0.0 if operation == UPDATE else t[k]
+            continue
+        classes = PairClasses(cls, n, v, l1, work)
+        if operation == VALUE:
+            out[pair] = pair_value(penalty, s, classes)
+        elif operation == IS_DUAL_FEASIBLE:
+            out[pair] = pair_is_dual_feasible(penalty, t, classes)
+        elif operation == GAUGE:
+            out[pair] = pair_gauge(penalty, t, classes)
         else:
-            out[pair] = pair_value(
-                penalty, t, PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
-            )
+            if operation == UPDATE:
+                pair_update(penalty, s, t, classes, result)
+            else:
+                pair_subgradient(penalty, s, t, classes, result)
+            for k in range(n):
+                out[first + k] = result[k]
 
 
 @njit
-def nearest_subgradient(
+def apply_on_face(
     penalty: Penalty,
+    operation: int,
     theta: FloatArray,
-    target: FloatArray,
+    x: FloatArray,
     entries: Entries,
     work: PenaltyWorkspace,
     out: FloatArray,
 ) -> None:
-    """Write the subgradient (E,) of the penalty at `theta` (E,) nearest to `target` (E,), pair by pair."""
+    """Write the result (E,) of an operation on the face of `theta` (E,), pair by pair.
+
+    GRADIENT of the penalty. CLUSTERS: number of the cluster of each entry, through all pairs, -1 at zeros. HVP:
+    Hessian-vector product with x, and HESSIAN_DIAGONAL, both zero at zeros. RETRACT: x moved to the closure of
+    the face.
+    """
     K = entries.n_classes
-    t, g, u, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
-    for pair in range(entries.start.shape[0] - 1):
-        first = entries.start[pair]
-        n = entries.start[pair + 1] - first
-        v = _load_classes(penalty, entries, pair, cls, l1)
-        inside_ball = True  # theta is zero, and target below the threshold of each class
-        for k in range(n):
-            t[k] = theta[first + k]
-            u[k] = g[k] = target[first + k]
-            inside_ball = inside_ball and t[k] == 0.0 and abs(g[k]) <= l1[k]
-        if not inside_ball:
-            pair_subgradient(penalty, t, g, PairClasses(cls, n, v, l1, work), u)
-        for k in range(n):
-            out[first + k] = u[k]
-
-
-@njit
-def update(
-    penalty: Penalty,
-    curvature: FloatArray,
-    linear: FloatArray,
-    entries: Entries,
-    work: PenaltyWorkspace,
-    out: FloatArray,
-) -> None:
-    """Write the minimiser (E,) of ``sum curvature x^2 / 2 - linear x`` plus the penalty of each pair."""
-    K = entries.n_classes
-    a, b, x, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
-    for pair in range(entries.start.shape[0] - 1):
-        first = entries.start[pair]
-        n = entries.start[pair + 1] - first
-        v = _load_classes(penalty, entries, pair, cls, l1)
-        inside_ball = True  # below the threshold of each class, as most pairs: the minimiser is zero
-        for k in range(n):
-            a[k] = curvature[first + k]
-            b[k] = linear[first + k]
-            x[k] = 0.0
-            inside_ball = inside_ball and abs(b[k]) <= l1[k]
-        if not inside_ball:
-            pair_update(penalty, a, b, PairClasses(cls, n, v, l1, work), x)
-        for k in range(n):
-            out[first + k] = x[k]
-
-
-@njit
-def is_dual_feasible(
-    penalty: Penalty, values: FloatArray, entries: Entries, work: PenaltyWorkspace, out: BoolArray
-) -> None:
-    """Write (P,) whether the entries of each pair are in its dual ball."""
-    u, cls, l1 = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64), np.empty(entries.n_classes)
-    for pair in range(entries.start.shape[0] - 1):
-        n = entries.start[pair + 1] - entries.start[pair]
-        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
-        for k in range(n):
-            u[k] = values[entries.start[pair] + k]
-        out[pair] = pair_is_dual_feasible(penalty, u, classes)
-
-
-@njit
-def gauge(penalty: Penalty, values: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray) -> None:
-    """Write the gauge (P,) of the dual ball of each pair: the smallest g with its values in g times the ball."""
-    u, cls, l1 = np.empty(entries.n_classes), np.empty(entries.n_classes, np.int64), np.empty(entries.n_classes)
-    for pair in range(entries.start.shape[0] - 1):
-        n = entries.start[pair + 1] - entries.start[pair]
-        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
-        for k in range(n):
-            u[k] = values[entries.start[pair] + k]
-        out[pair] = pair_gauge(penalty, u, classes)
-
-
-@njit
-def face(
-    penalty: Penalty,
-    theta: FloatArray,
-    entries: Entries,
-    work: PenaltyWorkspace,
-    variable: IntArray,
-    gradient: FloatArray,
-) -> None:
-    """Write the cluster (E,) of each entry, numbered through all pairs, -1 at zeros, and the gradient on the face."""
-    K = entries.n_classes
-    t, g, cls, number, l1 = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64), np.empty(K)
+    t, s, cls, number, l1 = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64), np.empty(K)
+    product, result = np.empty(K), np.empty(K)
     count = 0
     for pair in range(entries.start.shape[0] - 1):
         first, n = entries.start[pair], entries.start[pair + 1] - entries.start[pair]
         classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
         for k in range(n):
             t[k] = theta[first + k]
-        pair_gradient(penalty, t, classes, g)
-        n_clusters = pair_clusters(penalty, t, classes, number)
+            s[k] = x[first + k] if t[k] != 0.0 else 0.0
+            result[k] = x[first + k] if operation == RETRACT else 0.0
+        if operation == GRADIENT:
+            pair_gradient(penalty, t, classes, result)
+        elif operation == HVP:
+            pair_hvp(penalty, t, classes, s, result)
+        elif operation == HESSIAN_DIAGONAL:
+            for k in range(n):
+                if t[k] != 0.0:
+                    for j in range(n):
+                        s[j], product[j] = 1.0 if j == k else 0.0, 0.0
+                    pair_hvp(penalty, t, classes, s, product)
+                    result[k] = product[k]
+        elif operation == RETRACT:
+            pair_retract(penalty, t, classes, result)
+        else:
+            n_clusters = pair_clusters(penalty, t, classes, number)
+            for k in range(n):
+                result[k] = number[k] + count if number[k] >= 0 else -1
+            count += n_clusters
         for k in range(n):
-            variable[first + k] = number[k] + count if number[k] >= 0 else -1
-            gradient[first + k] = g[k]
-        count += n_clusters
-
-
-@njit
-def hvp(
-    penalty: Penalty, theta: FloatArray, step: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray
-) -> None:
-    """Write the Hessian-vector product (E,) of the penalty on the face of `theta` with `step`, zero at zeros."""
-    K = entries.n_classes
-    t, s, product, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
-    for pair in range(entries.start.shape[0] - 1):
-        first, n = entries.start[pair], entries.start[pair + 1] - entries.start[pair]
-        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
-        for k in range(n):
-            t[k] = theta[first + k]
-            s[k] = step[first + k] if t[k] != 0.0 else 0.0
-            product[k] = 0.0
-        pair_hvp(penalty, t, classes, s, product)
-        for k in range(n):
-            out[first + k] = product[k] if t[k] != 0.0 else 0.0
-
-
-@njit
-def retract(penalty: Penalty, theta: FloatArray, entries: Entries, work: PenaltyWorkspace, out: FloatArray) -> None:
-    """Move `out` (E,) to the closure of the face of `theta` (E,), pair by pair."""
-    K = entries.n_classes
-    t, new, cls, l1 = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
-    for pair in range(entries.start.shape[0] - 1):
-        first, n = entries.start[pair], entries.start[pair + 1] - entries.start[pair]
-        classes = PairClasses(cls, n, _load_classes(penalty, entries, pair, cls, l1), l1, work)
-        for k in range(n):
-            t[k] = theta[first + k]
-            new[k] = out[first + k]
-        pair_retract(penalty, t, classes, new)
-        for k in range(n):
-            out[first + k] = new[k]
+            out[first + k] = result[k] if operation != HVP or t[k] != 0.0 else 0.0

@@ -40,6 +40,9 @@ __all__ = ["hvp", "threshold"]
 #: Gains below this fraction of the input are rounding errors: they neither make a value non-zero nor split a cluster.
 SLACK = 1e-14
 
+#: Row of the workspace with the curvatures a of a minimisation; `face_is_optimal` uses it before.
+CURVATURE = LEVEL
+
 #: Positive homogeneity: ``phi(c t) = c phi(t)`` for c > 0.
 HOMOGENEOUS = True
 
@@ -50,7 +53,7 @@ def workspace_size(n_classes: int) -> int:
 
 
 @njit_no_refcount
-def _split_level_sets(shape: int, n: int, a: FloatArray, sign: float, slack: float, work: PenaltyWorkspace) -> None:
+def _split_level_sets(shape: int, n: int, sign: float, slack: float, work: PenaltyWorkspace) -> None:
     """Minimise ``sum a x^2 / 2 - shifted x`` plus the fused terms over the classes labelled 1; row X: `sign` times it.
 
     Divide and conquer over level sets: the classes of a label share their mean, unless a subset has a higher level;
@@ -65,12 +68,12 @@ def _split_level_sets(shape: int, n: int, a: FloatArray, sign: float, slack: flo
         size = 0
         for i in range(n):
             if integer[LABEL, i] == label:
-                weight += a[i]
+                weight += real[CURVATURE, i]
                 total += real[SHIFTED, i]
                 size += 1
         level = total / weight
         for i in range(n):
-            real[GAIN, i] = real[SHIFTED, i] - a[i] * level
+            real[GAIN, i] = real[SHIFTED, i] - real[CURVATURE, i] * level
         n_chosen = 0
         if size > 1 and max_cut_set(shape, n, label, slack, work) > slack:
             for i in range(n):
@@ -89,7 +92,7 @@ def _split_level_sets(shape: int, n: int, a: FloatArray, sign: float, slack: flo
 
 
 @njit_no_refcount
-def _minimise_over_labelled(shape: int, n: int, a: FloatArray, slack: float, work: PenaltyWorkspace) -> None:
+def _minimise_over_labelled(shape: int, n: int, slack: float, work: PenaltyWorkspace) -> None:
     """Minimise ``sum a x^2 / 2 - b x + phi(x)`` over the classes labelled 1: positive values, negative ones, zeros.
 
     b is row LINEAR, x row X. Labels are 0 and 1 before and afterwards.
@@ -109,7 +112,7 @@ def _minimise_over_labelled(shape: int, n: int, a: FloatArray, slack: float, wor
             split_at_cut(shape, n, ALL, work)
             for i in range(n):
                 integer[LABEL, i] = (1 if integer[CHOSEN, i] == 1 else -1) if integer[LABEL, i] == 1 else 0
-            _split_level_sets(shape, n, a, sign, slack, work)
+            _split_level_sets(shape, n, sign, slack, work)
     for i in range(n):
         integer[LABEL, i] = 1 if integer[LABEL, i] != 0 else 0
 
@@ -143,12 +146,13 @@ def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, 
         for i in range(n):
             pair.work.integer[LABEL, i] = 1
             pair.work.real[LINEAR, i] = b[i]
-        _minimise_over_labelled(penalty.shape, n, a, SLACK * scale, pair.work)
+            pair.work.real[CURVATURE, i] = a[i]
+        _minimise_over_labelled(penalty.shape, n, SLACK * scale, pair.work)
         for i in range(n):
             out[i] = pair.work.real[X, i]
 
 
-@njit_no_refcount
+@njit_no_refcount(optsize=True)
 def _update_two_classes(
     edge_weight: float, a: FloatArray, b: FloatArray, out: FloatArray, work: PenaltyWorkspace
 ) -> None:
@@ -169,7 +173,7 @@ def _update_two_classes(
 # The penalty, its dual ball and its subgradients
 
 
-@njit_no_refcount
+@njit_no_refcount(optsize=True)
 def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
     """``phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
     cls, n = pair.cls, pair.n
@@ -184,7 +188,7 @@ def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
     return absolute + pair.v * total
 
 
-@njit_no_refcount
+@njit_no_refcount(optsize=True)
 def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses) -> bool:
     """Whether `u` (n,) is in the dual ball, the subdifferential of phi at zero.
 
@@ -201,7 +205,7 @@ def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses) -> bo
     return not outside(penalty.shape, pair.n, u, 1.0, SLACK * scale, pair.work)
 
 
-@njit_no_refcount
+@njit_no_refcount(optsize=True)
 def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses) -> float:
     """Gauge of the dual ball: the largest ``|u(Q)| / (l1(Q) + cut(Q))``, by Dinkelbach's method over violated sets."""
     n, shape = pair.n, penalty.shape
@@ -225,7 +229,7 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses) -> float:
     return ratio
 
 
-@njit_no_refcount
+@njit_no_refcount(optsize=True)
 def _set_ratio(shape: int, n: int, u: FloatArray, work: PenaltyWorkspace) -> float:
     """``|u(Q)| / (l1(Q) + cut(Q))`` of the chosen set Q."""
     total = 0.0
@@ -249,19 +253,17 @@ def subgradient(penalty: FusedPair, theta: FloatArray, target: FloatArray, pair:
     Between different values the subgradient is fixed. The residual is projected cluster by cluster: by Moreau's
     decomposition, target minus projection is a minimiser with the penalty restricted to the cluster.
     """
-    n = pair.n
-    nonzero = False
+    n, real, integer = pair.n, pair.work.real, pair.work.integer
+    is_zero = True
     for i in range(n):
-        nonzero = nonzero or theta[i] != 0.0
-        out[i] = target[i]
-    if not nonzero and is_dual_feasible(penalty, target, pair):
-        return
-    gradient(penalty, theta, pair, out)
+        is_zero = is_zero and theta[i] == 0.0
+        out[i] = 0.0
+    if not is_zero:
+        gradient(penalty, theta, pair, out)
     load_graph(penalty, pair)
-    real, integer, ones = pair.work.real, pair.work.integer, pair.work.real[LEVEL]
     scale = 0.0
     for i in range(n):
-        ones[i] = 1.0
+        real[CURVATURE, i] = 1.0
         scale += abs(target[i]) + abs(out[i])
         real[LINEAR, i] = target[i] - out[i]
     for i in range(n):
@@ -274,17 +276,17 @@ def subgradient(penalty: FusedPair, theta: FloatArray, target: FloatArray, pair:
         if is_repeated or (size == 1 and theta[i] != 0.0):
             continue
         if theta[i] == 0.0:
-            _minimise_over_labelled(penalty.shape, n, ones, SLACK * scale, pair.work)
+            _minimise_over_labelled(penalty.shape, n, SLACK * scale, pair.work)
         else:
             for j in range(n):
                 real[SHIFTED, j] = real[LINEAR, j]
-            _split_level_sets(penalty.shape, n, ones, 1.0, SLACK * scale, pair.work)
+            _split_level_sets(penalty.shape, n, 1.0, SLACK * scale, pair.work)
         for j in range(n):
             if theta[j] == theta[i]:
                 out[j] += real[LINEAR, j] - real[X, j]
 
 
-@njit_no_refcount
+@njit_no_refcount(optsize=True)
 def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the gradient (n,) of phi on the face of `theta`, where zeros stay zero and equal values stay equal.
 
@@ -300,7 +302,7 @@ def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Floa
                 out[i] += v * penalty.class_graph[cls[i], cls[j]] * np.sign(theta[i] - theta[j])
 
 
-@njit_no_refcount
+@njit_no_refcount(optsize=True)
 def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
     """Write the cluster of each class, -1 at zeros; returns their number. A cluster is connected, of equal values."""
     cls, n = pair.cls, pair.n
@@ -325,7 +327,7 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntA
     return count
 
 
-@njit_no_refcount
+@njit_no_refcount(optsize=True)
 def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Set values of `out` (n,) that changed sign to zero, and neighbours whose order changed to their mean."""
     cls, n, v = pair.cls, pair.n, pair.v
@@ -345,7 +347,7 @@ def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Float
             break
 
 
-@njit_no_refcount
+@njit_no_refcount(optsize=True)
 def _merge(theta: FloatArray, n: int, i: int, j: int, out: FloatArray) -> None:
     """Replace the values of the clusters of i and j by their mean, or by zero if one of them is there."""
     first, second = out[i], out[j]

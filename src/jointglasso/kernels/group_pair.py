@@ -200,11 +200,20 @@ def gradient(penalty: GroupPair, theta: FloatArray, pair: PairClasses, out: Floa
 @njit_no_refcount
 def clusters(penalty: GroupPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
     """Number the non-zero entries of a pair, -1 at zeros; returns their number. Each is a cluster of its own."""
-    n = pair.n
+    return number_clusters(theta, pair.n, 0.0, 0.0, out)
+
+
+@njit_no_refcount
+def number_clusters(theta: FloatArray, n: int, one: float, other: float, out: IntArray) -> int:
+    """Number the non-zero entries, -1 at zeros: those equal to `one` are a cluster, and those equal to `other`."""
     count = 0
     for k in range(n):
         out[k] = -1
-        if theta[k] != 0.0:
+        if theta[k] == one or theta[k] == other:
+            for j in range(k):
+                if theta[j] == theta[k]:
+                    out[k] = out[j]
+        if theta[k] != 0.0 and out[k] < 0:
             out[k] = count
             count += 1
     return count

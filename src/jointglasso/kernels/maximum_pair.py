@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jointglasso._typing import FloatArray, IntArray
-from jointglasso.kernels.group_pair import soft, sort_by_ratio, threshold
+from jointglasso.kernels.group_pair import number_clusters, soft, sort_by_ratio, threshold
 from jointglasso.kernels.jit import njit_no_refcount
 from jointglasso.kernels.pair_types import MaximumPair, PairClasses
 
@@ -186,29 +186,8 @@ def clusters(penalty: MaximumPair, theta: FloatArray, pair: PairClasses, out: In
     Entries of maximum size and the same sign are one cluster. Of opposite signs they are two, since a cluster moves by
     one step: a step that separates them increases the objective and is not taken.
     """
-    n = pair.n
-    top = largest(theta, n)
-    count = 0
-    positive = -1
-    negative = -1
-    for k in range(n):
-        out[k] = -1
-        if theta[k] == 0.0:
-            continue
-        if penalty.lambda2 > 0.0 and theta[k] == top:
-            if positive < 0:
-                positive = count
-                count += 1
-            out[k] = positive
-        elif penalty.lambda2 > 0.0 and theta[k] == -top:
-            if negative < 0:
-                negative = count
-                count += 1
-            out[k] = negative
-        else:
-            out[k] = count
-            count += 1
-    return count
+    top = largest(theta, pair.n) if penalty.lambda2 > 0.0 else 0.0
+    return number_clusters(theta, pair.n, top, -top, out)
 
 
 @njit_no_refcount

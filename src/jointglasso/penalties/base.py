@@ -149,7 +149,7 @@ class PairPenalty(ABC):
             return None
         from jointglasso.kernels.components import components
 
-        component = components(len(self.class_graph), *(ends.copy() for ends in np.nonzero(self.class_graph)))[0]
+        component = components(len(self.class_graph), *(ends.copy() for ends in np.nonzero(self.class_graph)))
         return Coupling(
             self.class_graph, np.asarray(component[:, None] == component), self.fused_diagonal_penalty is not None
         )
@@ -220,9 +220,7 @@ class PairPenalty(ABC):
 
     def value(self, theta: FloatArray, entries: Entries) -> FloatArray:
         """``phi`` of each pair."""
-        out = np.empty(len(entries.start) - 1)
-        _entry_kernels().value(self.pair, theta, entries, self._work(entries.n_classes), out)
-        return out
+        return self._by_pair("VALUE", theta, entries)
 
     def prox(self, values: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
         """Minimiser of ``|x - values|^2 / 2 + step[q] phi(x)`` for each pair; steps are positive."""
@@ -231,36 +229,43 @@ class PairPenalty(ABC):
 
     def update(self, curvature: FloatArray, linear: FloatArray, entries: Entries) -> FloatArray:
         """Minimiser of ``sum curvature x^2 / 2 - linear x`` plus ``phi`` for each pair; curvatures are positive."""
-        out, kernels = np.empty_like(linear), _entry_kernels()
-
-        def one(span: slice, part: Entries) -> None:
-            kernels.update(self.pair, curvature[span], linear[span], part, self._work(part.n_classes), out[span])
-
-        on_cores(one, entries)
-        return out
+        return self._by_entry("UPDATE", curvature, linear, entries)
 
     def nearest_subgradient(self, theta: FloatArray, wanted: FloatArray, entries: Entries) -> FloatArray:
         """Projection of `wanted` onto the subdifferential of ``phi`` at `theta`."""
-        out, kernels = np.empty_like(wanted), _entry_kernels()
+        return self._by_entry("SUBGRADIENT", theta, wanted, entries)
+
+    def is_dual_feasible(self, u: FloatArray, entries: Entries) -> BoolArray:
+        """(P,) whether the values of each pair lie in its dual ball, the subdifferential of ``phi`` at zero."""
+        return self._by_pair("IS_DUAL_FEASIBLE", u, entries) != 0.0
+
+    def gauge(self, u: FloatArray, entries: Entries) -> FloatArray:
+        """Gauge of the dual ball: smallest g with the values of a pair in g times the ball; infinite if none exists."""
+        return self._by_pair("GAUGE", u, entries)
+
+    def _by_pair(self, operation: str, values: FloatArray, entries: Entries) -> FloatArray:
+        """(P,): result of an operation of `entries.apply`."""
+        out, kernels = np.empty(len(entries.start) - 1), _entry_kernels()
+        work = self._work(entries.n_classes)
+        kernels.apply(self.pair, getattr(kernels, operation), values, values, entries, work, out)
+        return out
+
+    def _by_entry(self, operation: str, x: FloatArray, y: FloatArray, entries: Entries) -> FloatArray:
+        """(E,): result of an operation of `entries.apply`, on threads."""
+        out, kernels = np.empty_like(y), _entry_kernels()
+        number = getattr(kernels, operation)
 
         def one(span: slice, part: Entries) -> None:
-            kernels.nearest_subgradient(
-                self.pair, theta[span], wanted[span], part, self._work(part.n_classes), out[span]
-            )
+            kernels.apply(self.pair, number, x[span], y[span], part, self._work(part.n_classes), out[span])
 
         on_cores(one, entries)
         return out
 
-    def is_dual_feasible(self, u: FloatArray, entries: Entries) -> BoolArray:
-        """(P,) whether the values of each pair lie in its dual ball, the subdifferential of ``phi`` at zero."""
-        out = np.empty(len(entries.start) - 1, dtype=bool)
-        _entry_kernels().is_dual_feasible(self.pair, u, entries, self._work(entries.n_classes), out)
-        return out
-
-    def gauge(self, u: FloatArray, entries: Entries) -> FloatArray:
-        """Gauge of the dual ball: smallest g with the values of a pair in g times the ball; infinite if none exists."""
-        out = np.empty(len(entries.start) - 1)
-        _entry_kernels().gauge(self.pair, u, entries, self._work(entries.n_classes), out)
+    def _on_face(self, operation: str, theta: FloatArray, x: FloatArray, entries: Entries) -> FloatArray:
+        """(E,): result of an operation of `entries.apply_on_face`."""
+        out, kernels = np.empty_like(theta), _entry_kernels()
+        work = self._work(entries.n_classes)
+        kernels.apply_on_face(self.pair, getattr(kernels, operation), theta, x, entries, work, out)
         return out
 
     def face(self, theta: FloatArray, entries: Entries) -> tuple[IntArray, FloatArray]:
@@ -269,31 +274,20 @@ class PairPenalty(ABC):
         On the face zeros stay zero and equal values of neighbouring classes stay equal: one free variable per cluster
         of equal values, numbered through all pairs.
         """
-        variable, slope = np.empty(len(theta), dtype=np.int64), np.empty_like(theta)
-        _entry_kernels().face(self.pair, theta, entries, self._work(entries.n_classes), variable, slope)
-        return variable, slope
+        variable = self._on_face("CLUSTERS", theta, theta, entries).astype(np.int64)
+        return variable, self._on_face("GRADIENT", theta, theta, entries)
 
     def hvp(self, theta: FloatArray, step: FloatArray, entries: Entries) -> FloatArray:
         """Hessian-vector product of phi on the face of `theta`; zero for penalties that are linear there."""
-        out = np.empty_like(step)
-        _entry_kernels().hvp(self.pair, theta, step, entries, self._work(entries.n_classes), out)
-        return out
+        return self._on_face("HVP", theta, step, entries)
 
     def hessian_diagonal(self, theta: FloatArray, entries: Entries) -> FloatArray:
         """Diagonal of the Hessian of phi on the face of `theta`."""
-        counts = np.diff(entries.start)
-        place = np.arange(len(theta)) - np.repeat(entries.start[:-1], counts)
-        out = np.empty_like(theta)
-        for k in range(int(counts.max(initial=0))):
-            chosen = place == k  # one entry of each pair
-            out[chosen] = self.hvp(theta, chosen.astype(float), entries)[chosen]
-        return out
+        return self._on_face("HESSIAN_DIAGONAL", theta, theta, entries)
 
     def retract(self, theta: FloatArray, trial: FloatArray, entries: Entries) -> FloatArray:
         """`trial` moved to the closure of the face of `theta`: no value changes its sign, no cluster its order."""
-        out = trial.copy()
-        _entry_kernels().retract(self.pair, theta, entries, self._work(entries.n_classes), out)
-        return out
+        return self._on_face("RETRACT", theta, trial, entries)
 
     @abstractmethod
     def certified_zeros(self, region: SafeRegion, entries: Entries) -> BoolArray:

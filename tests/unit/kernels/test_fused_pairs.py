@@ -254,6 +254,28 @@ def test_proofs_are_those_of_all_sets_that_may_be_tight(case):
     assert equal.tolist() == [not any(Q[one] != Q[two] for Q in sets) for one, two in pair.penalty.fused_class_pairs]
 
 
+@settings(max_examples=300)
+@given(pairs(family=(FusedPenalty,)))
+def test_proofs_hold_at_every_optimum_within_reach(case):
+    pair, rng, is_round = case
+    b = numbers(rng, pair.n, is_round)
+    theta = pair.update(np.ones(pair.n), b)
+    radius = rng.choice([0.0, 0.02, 0.2, np.inf], pair.n)
+    u = b - theta + rng.choice([-1.0, 0.0, 0.7, 1.0], pair.n) * np.minimum(radius, 0.5)
+    zero, equal = proofs(pair.penalty, u, radius, np.array([pair.v]), pair.classes)
+    assert not theta[zero].any()
+    values = pair.reference.full(theta)
+    one, two = pair.penalty.fused_class_pairs[equal].T
+    np.testing.assert_allclose(values[one], values[two], atol=1e-13)
+
+
+def test_a_set_proves_nothing_of_a_class_that_only_follows_another():
+    """{0, 1} could be tight for 0 alone, but then {1} would exceed nothing: class 1 is far below its threshold."""
+    penalty = FusedPenalty(0.1, 0.2, class_graph("none", 2))
+    zero, _ = proofs(penalty, np.array([0.1, 0.02]), np.array([0.3, 0.01]))
+    assert zero.tolist() == [False, True]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_enumerated_ball_is_that_of_a_linear_program(kind):
     """u = z + flows over the ties, with |z| <= l1: the definition of the subdifferential at zero."""

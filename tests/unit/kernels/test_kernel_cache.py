@@ -203,7 +203,7 @@ def test_what_is_compiled_ahead_is_what_problems_need():
     for problem in warm._problems():
         problem()
     kernels = (
-        column_batches.sweep_columns, small_columns.ascend_small_groups, entries.update, entries.nearest_subgradient,
+        column_batches.sweep_columns, small_columns.ascend_small_groups, entries.apply,
         support_newton.sweep_support, face.multiply_rows,
     )  # fmt: skip
     needed = [set(kernel.overloads) for kernel in kernels]

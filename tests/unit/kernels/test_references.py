@@ -13,15 +13,15 @@ from jointglasso.kernels import (
     column_batches,
     column_parts,
     dense,
-    entries,
     face,
     forest,
     group_pair,
     pair_index,
+    scan,
 )
 from jointglasso.kernels.jit import njit
 from jointglasso.kernels.pair_types import Entries, GroupPair, PairClasses, PenaltyWorkspace
-from jointglasso.penalties import ANY_CLASS, UNIFORM
+from jointglasso.penalties import ANY_CLASS, UNIFORM, GroupPenalty
 
 NONE = np.empty(0, dtype=np.int64)
 
@@ -175,10 +175,6 @@ def test_many_small_blocks(rng):
     pairs = [(block, reference.block_of(other, offset, size, b)) for b, block in enumerate(blocks)]
     expected = np.array([reference.trace_and_squares(*pair) for pair in pairs])
     np.testing.assert_allclose(np.stack([trace, squares], axis=1), expected, atol=1e-9)
-    scale, sums = rng.uniform(size=size.sum()), np.empty(size.sum())
-    dense.scaled_row_sums(flat, size, scale, sums)
-    of_blocks = zip(blocks, np.split(scale, np.cumsum(size)[:-1]), strict=True)
-    np.testing.assert_allclose(sums, np.concatenate([reference.scaled_row_sums(*pair) for pair in of_blocks]))
     # Rank one less than full, and pushed out of the cone by more or less than what is forgiven.
     for b, block in enumerate(blocks):
         unit = np.linalg.qr(block)[0]
@@ -188,6 +184,18 @@ def test_many_small_blocks(rng):
     diagonals = [np.where(np.diag(A) == 0.0, 1.0, np.diag(A)) for A in blocks]
     raised = [A + (FORGIVEN + FORGIVEN_EACH * len(A)) * np.diag(d) for A, d in zip(blocks, diagonals, strict=True)]
     assert semidefinite(flat, offset, size).tolist() == [bool(np.linalg.eigvalsh(A).min() > 0.0) for A in raised]
+
+
+def test_triangles(rng):
+    p = int(rng.integers(1, 150))
+    matrix = rng.normal(size=(p, p))
+    rows, others = (rng.integers(0, p, 5) for _ in range(2))
+    out = np.empty((5, 5))
+    scan.take_upper(matrix, rows, others, out)
+    np.testing.assert_array_equal(out, reference.take_upper(matrix, rows, others))
+    mirrored = matrix.copy()
+    pair_index.mirror_upper(mirrored)
+    np.testing.assert_array_equal(mirrored, reference.mirror_upper(matrix))
 
 
 def test_index_of_pairs(rng):
@@ -204,16 +212,16 @@ def test_index_of_pairs(rng):
     start, offset = np.r_[0, np.cumsum(size)], np.r_[0, np.cumsum(size**2)]
     variables = np.concatenate([*(members[b] for b in kept), NONE])
     n_entries = int((size * (size - 1) // 2).sum())
-    pair_start, entries = np.full(n_entries + 1, -1), np.full((3, n_entries), -1)
-    scratch = np.empty((3, n_classes), dtype=np.int64)
-    n_pairs = pair_index.index_pairs(block_of, slot_of, start, variables, offset, scratch, pair_start, entries)
-    index = [pair_start[: n_pairs + 1], *entries]
+    index = pair_index.PairIndex(*(np.full(n_entries + extra, -1) for extra in (1, 0, 0, 0)))
+    n_pairs = pair_index.index_pairs(block_of, slot_of, start, variables, offset, index)
+    index = index._replace(start=index.start[: n_pairs + 1])
     assert [part.tolist() for part in index] == reference.index_pairs(block_of, slot_of, offset, size)
 
-    upper, _, block = entries
+    within = index.upper - offset[index.block]
     row, column = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
-    pair_index.members_of_entries(upper, block, offset, size, start, row, column)
-    expected = reference.members_of_entries(upper - offset[block], size[block], start[block])
+    arguments = index.upper, index.block, offset, size, start
+    pair_index.members_of_entries(*arguments, row, column)
+    expected = reference.members_of_entries(within, size[index.block], start[index.block])
     np.testing.assert_array_equal([row, column], expected)
 
 
@@ -224,6 +232,10 @@ def test_graphs(rng):
     found = column_batches.colours(start, other, order, max_size)
     np.testing.assert_array_equal(found, reference.colours(adjacency, order, max_size))
     assert column_batches.cut_batches(start, other, max_size).tolist() == reference.cut_batches(adjacency, max_size)
+    row, column = np.nonzero(np.triu(adjacency))
+    order, edge = rng.permutation(len(row)), rng.random(len(row)) < 0.8
+    found = forest.spanning_forest(order, edge, row, column, n)
+    np.testing.assert_array_equal(found, reference.spanning_forest(order, edge, row, column, n))
 
 
 def test_closed_form_on_forests(rng):
@@ -289,30 +301,26 @@ def test_entries_by_ratio(rng):
 def test_group_penalty_of_many_pairs(rng):
     start, factor = draw_pairs(rng)
     n, lambda1, lambda2 = start[-1], rng.uniform(0.0, 0.5), rng.choice([0.0, 0.3, 2.0])
-    penalty, data = GroupPair(lambda1, lambda2), Entries(start, ANY_CLASS, factor, 5)
-    work = PenaltyWorkspace(np.empty((2, 5)), np.empty((1, 5), dtype=np.int64))
+    penalty, data = GroupPenalty(lambda1, lambda2), Entries(start, ANY_CLASS, factor, 5)
     theta = rng.normal(size=n) * (rng.random(n) < 0.6)
     a, b = rng.uniform(0.1, 3.0, n), 2.0 * rng.normal(size=n)
-    out, inside = np.empty(n), np.empty(6, dtype=bool)
-    entries.update(penalty, a, b, data, work, out)
     expected = reference.penalty_update(a, b, start, factor, lambda1, lambda2)
-    np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-12)
-    entries.is_dual_feasible(penalty, b, data, work, inside)
+    np.testing.assert_allclose(penalty.update(a, b, data), expected, rtol=1e-9, atol=1e-12)
+    inside = penalty.is_dual_feasible(b, data)
     np.testing.assert_array_equal(inside, reference.is_dual_feasible(b, start, factor, lambda1, lambda2))
-    variable, gradient = np.empty(n, np.int64), np.empty(n)
-    entries.face(penalty, theta, data, work, variable, gradient)
+    variable, gradient = penalty.face(theta, data)
     expected_variable, expected_gradient = reference.face(theta, start, factor, lambda1, lambda2)
     np.testing.assert_array_equal(variable, expected_variable)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-14)
-    step, product = rng.normal(size=n), np.full(n, np.nan)
-    entries.hvp(penalty, theta, step, data, work, product)
-    retracted = step.copy()
-    entries.retract(penalty, theta, data, work, retracted)
+    step = rng.normal(size=n)
+    product, diagonal = penalty.hvp(theta, step, data), penalty.hessian_diagonal(theta, data)
+    retracted = penalty.retract(theta, step, data)
     for pair, (first, last) in enumerate(itertools.pairwise(start)):
         t, v = theta[first:last], factor[pair] if len(factor) else 1.0
         masked = np.where(t != 0.0, step[first:last], 0.0)
         expected = np.where(t != 0.0, reference.hvp(t, v, lambda2, masked), 0.0) if t.any() else np.zeros(len(t))
         np.testing.assert_allclose(product[first:last], expected, atol=1e-12)
+        np.testing.assert_allclose(diagonal[first:last], reference.hessian_diagonal(t, v, lambda2), atol=1e-12)
         kept = reference.retract(t, v * lambda1, step[first:last])
         np.testing.assert_array_equal(retracted[first:last], kept)
 
