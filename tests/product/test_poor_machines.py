@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -99,6 +100,24 @@ def test_a_home_that_cannot_be_written(expected, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout == expected
     assert done.stderr.count("which may not last") == 1 and "Traceback" not in done.stderr
+
+
+@linux
+@pytest.mark.slow
+def test_a_process_stopped_while_it_compiles_holds_nobody_up(expected, tmp_path):
+    """Kernels in its cache folder are written without locks."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", WORK], env=environment, stdout=subprocess.PIPE, text=True) as stopped:
+        while stopped.poll() is None and len(list(tmp_path.rglob("*.nbc"))) < 2:
+            time.sleep(0.01)
+        stopped.send_signal(signal.SIGSTOP)
+        try:
+            done = run(WORK, NUMBA_CACHE_DIR=str(tmp_path))
+        finally:
+            stopped.send_signal(signal.SIGCONT)
+        assert (done.returncode, done.stdout) == (0, expected), done.stderr[-2000:]
+        assert stopped.communicate(timeout=1000)[0] == expected
+    assert run(WORK, NUMBA_CACHE_DIR=str(tmp_path)).stdout == expected
 
 
 @linux

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse, stats
 
 import jointglasso as jgl
-from jointglasso.inference import support, tests as across
+from jointglasso.inference import estimates, support, tests as across
 from jointglasso.inference.data import read_inference_data
 from jointglasso.inference.estimates import estimate, sampled_pairs
 from jointglasso.inference.standard_errors import (
@@ -392,9 +392,23 @@ def test_components_of_the_support_are_kept_affordable_and_it_is_said():
         found = jgl.infer(samples)
         assert any("times as strong" in note for note in found.notes)
         assert jgl.infer(samples, penalty_multiplier=1.0).notes == ()
+        lambda1, lambda2 = support.penalty_of(60, np.array([40.0, 40.0]), 1.0)
+    used = found.solution.parameters
+    assert used["lambda1"] > lambda1 and used["lambda2"] / used["lambda1"] == pytest.approx(lambda2 / lambda1)
     for Theta in found.solution.precision:
         sizes = np.bincount(sparse.csgraph.connected_components(Theta)[1])
         assert 1 < sizes.max() <= 10
+
+
+def test_the_p_value_up_to_which_pairs_are_kept_follows_from_the_support():
+    """On noise it is that of the null pairs expected by chance; strong edges raise it to the threshold of a rate."""
+    noise = np.random.default_rng(3).normal(size=(100, 30))
+    with mock.patch.multiple(estimates, ALL_PAIRS=10, BY_CHANCE=2.0):
+        assert jgl.infer(noise).estimates.limit == pytest.approx(2.0 / 435)
+    with mock.patch.multiple(estimates, ALL_PAIRS=10, BY_CHANCE=1e-9):
+        found = jgl.infer(chain(0.2, 300))
+    # At a limit t, 66 t false discoveries are at most a fifth of themselves and the 11 edges of the chain.
+    assert 2e-9 / 66 < found.estimates.limit < 0.2 * 11 / (0.8 * 66)
 
 
 def test_outliers_are_named_unless_scores_take_them_away(table):
@@ -488,7 +502,7 @@ def test_answers_in_categories_are_traced_back_to_what_lies_behind_them():
     assert ((low[on] <= -0.45) & (high[on] >= -0.45)).mean() >= 0.8
     assert "6 of 6 variables are taken as ordinal" in found.notes[0]
     assert "resamples" in found.method() and "polychoric" in str(found)
-    again = jgl.infer(answers, association="mixed", groups={name: np.arange(700) // 2 for name in "ab"})
+    again = jgl.infer(answers, association="mixed", groups={"a": np.arange(700) // 2, "b": 350 + np.arange(700) // 2})
     np.testing.assert_array_equal(again.estimates.degrees, 349.0)
     few = jgl.infer({name: X[:90] for name, X in answers.items()}, association="mixed")
     assert any("effective sample size" in note for note in few.notes)
@@ -518,6 +532,22 @@ def test_repeated_measures_widen_the_intervals():
     assert (honest.estimates.degrees == 39).all()
     assert honest.estimates.error.mean() > 1.1 * plain.estimates.error.mean()
     np.testing.assert_allclose(honest.estimates.z, plain.estimates.z)
+
+
+def test_classes_that_share_subjects_are_named():
+    """Tests between classes take them as independent samples; those that share nobody have no warning."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 4)), np.repeat(["before", "after", "others"], 40)
+    person = np.concatenate([np.arange(40), np.arange(40), np.arange(40, 80)])
+    with pytest.warns(UserWarning, match=r"Classes 'before' and 'after' have 40 subjects in common, but") as caught:
+        found = jgl.infer(X, y, groups=person)
+    assert len(caught) == 1 and "paired" in str(caught[0].message)
+    assert found.notes == (str(caught[0].message),)
+    with pytest.warns(UserWarning, match=r"'before' and 'after' \(and 2 more pairs of classes\) have 40"):
+        jgl.infer(X, y, groups=np.tile(np.arange(40), 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jgl.infer(X, y, groups=np.arange(120))
 
 
 def test_incomplete_samples_go_with_their_subjects_and_covariates(table):

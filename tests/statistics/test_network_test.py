@@ -7,6 +7,7 @@ import pytest
 
 import jointglasso as jgl
 from jointglasso.inference.batch import Estimator, fit_on_support, sweep_resamples
+from jointglasso.inference.bootstrap import NetworkBootstrap
 from jointglasso.inference.permutation import _paired_orders, _permutation, calibrated, draw_p_values, pooled_weights
 from jointglasso.inference.support import penalty_of
 from jointglasso.penalties import GroupPenalty
@@ -354,3 +355,17 @@ def test_bad_bootstrap_options_are_told(chains):
         jgl.bootstrap_network(samples, fdr=2.0)
     with pytest.raises(ValueError, match="choose one of 'strength', 'expected_influence'"):
         jgl.bootstrap_network(samples, n_resamples=2).centrality("betweenness")
+
+
+def test_bootstrap_intervals_are_reflected_at_twice_the_estimate():
+    """Basic bootstrap: the estimate of the data is no draw, and neither is the first resample left out."""
+    values = np.random.default_rng(0).normal(size=(6, 3, 2))
+    empty = np.zeros((3, 2), dtype=bool)
+    again = NetworkBootstrap(
+        rho=values, edge=empty, detection_rate=empty, common=empty[:, 0], pooled_sign=np.ones(3), n_resamples=5,
+        rows=np.array([0, 0, 1]), columns=np.array([1, 2, 2]), class_names=("a", "b"), variable_names=tuple("xyz"),
+    )  # fmt: skip
+    estimate, low, high = again._corrected(values, 0.8)
+    np.testing.assert_allclose(estimate, 2.0 * values[0] - values[1:].mean(axis=0))
+    np.testing.assert_allclose(low, 2.0 * values[0] - np.quantile(values[1:], 0.9, axis=0))
+    np.testing.assert_allclose(high, 2.0 * values[0] - np.quantile(values[1:], 0.1, axis=0))

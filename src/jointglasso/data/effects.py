@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ def with_sample_weights(samples: Samples, sample_weight: Any, association: str =
         )
     if any(np.isnan(X).any() for X in samples.matrices):
         raise InputError(f"{argument('sample_weight')} takes complete samples: fill in missing values.", "X")
-    parts, fraction = [], []
+    weights = []
     for X, table, name in zip(
         samples.matrices, by_class("sample_weight", sample_weight, samples) or (), samples.class_names, strict=True
     ):
@@ -74,10 +74,38 @@ def with_sample_weights(samples: Samples, sample_weight: Any, association: str =
                 "sample_weight",
                 class_name=name,
             )
-        share = weight / weight.sum()
-        parts.append(_weighted(X, share))
-        fraction.append(1.0 / (len(X) * float(share @ share)))
-    return replace(samples, parts=parts, size_fraction=np.array(fraction), computed={})
+        weights.append(weight)
+    return WeightedSamples.of(samples, weights)
+
+
+@dataclass(frozen=True)
+class WeightedSamples(Samples):
+    """Samples with weights, as `with_sample_weights` returns them; each row of `parts` depends on all samples.
+
+    A subset is weighted anew, so that folds and subsamples share nothing. A class without any weight in it is empty.
+    """
+
+    unweighted: Samples | None = None
+    sample_weight: Sequence[FloatArray] = ()
+
+    @classmethod
+    def of(cls, samples: Samples, weights: Sequence[FloatArray]) -> WeightedSamples:
+        """The samples with these weights (n_k,) of each class."""
+        parts, fraction = [], []
+        for X, weight in zip(samples.matrices, weights, strict=True):
+            share = weight / weight.sum() if weight.any() else weight[:0]
+            parts.append(_weighted(X, share) if len(share) else X[:0])
+            fraction.append(1.0 / (len(X) * float(share @ share)) if len(share) else 1.0)
+        known = {f.name: getattr(samples, f.name) for f in fields(Samples)}
+        known |= {"parts": parts, "size_fraction": np.array(fraction), "computed": {}}
+        return cls(**known, unweighted=samples, sample_weight=weights)
+
+    def take(self, rows: Sequence[IntArray]) -> Samples:
+        """Subset of the samples by indices within each class."""
+        if self.unweighted is None:
+            raise RuntimeError("samples with weights are made by `of`")
+        weights = [weight[members] for weight, members in zip(self.sample_weight, rows, strict=True)]
+        return self.of(self.unweighted.take(rows), weights)
 
 
 def _weighted(X: FloatArray, share: FloatArray) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from jointglasso.data.missing import MISSING, pair_counts
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, read_samples
 from jointglasso.data.windows import warn_if_dependent
-from jointglasso.errors import argument
+from jointglasso.errors import argument, warn_caller
 from jointglasso.inference.batch import Estimator, Recomputed, Scores, matrices_of, scores_with
 from jointglasso.inference.support import class_weights
 from jointglasso.selection.em import imputed
@@ -199,7 +200,34 @@ def read_inference_data(
     if data.subjects is not None:
         _require_enough(data.units, samples.class_names, "subjects (groups)")
     grouped = groups is not None
-    return replace(data, association=association, missing=missing, grouped=grouped, covariates=covariate_names)
+    shared = [] if permutations else _shared_subjects(samples.class_names, beside[0] or [])
+    for note in shared:
+        warn_caller(note)
+    return replace(
+        data,
+        association=association,
+        missing=missing,
+        grouped=grouped,
+        covariates=covariate_names,
+        notes=(*data.notes, *shared),
+    )
+
+
+def _shared_subjects(class_names: Sequence[str], subjects: Sequence[Any]) -> list[str]:
+    """A note where two classes name the same subjects, whose dependence no test between classes takes into account."""
+    names = [np.unique(labels) for labels in subjects]
+    shared = {(a, b): len(np.intersect1d(names[a], names[b])) for a, b in combinations(range(len(names)), 2)}
+    pair, most = max(shared.items(), key=lambda item: item[1], default=((0, 0), 0))
+    if not most:
+        return []
+    one, two = (class_names[k] for k in pair)
+    others = sum(number > 0 for number in shared.values()) - 1
+    more = f" (and {count(others, 'more pair')} of classes)" if others else ""
+    return [
+        f"Classes {one!r} and {two!r}{more} have {count(most, 'subject')} in common, but tests and intervals between "
+        f"classes take these as independent samples: compare them by network_test({argument('paired', ...)}...), or "
+        "give different subjects different names."
+    ]
 
 
 def _resampled(recomputed: Recomputed, sizes: FloatArray, subjects: list[Any] | None) -> InferenceData:

@@ -141,20 +141,23 @@ def gauge(penalty: GroupPair, u: FloatArray, pair: PairClasses) -> float:
 
     With the classes of the m largest ratios |u_k| / l1_k above g the boundary is the quadratic
     (sum l1_k^2 - (v lambda2)^2) g^2 - 2 A g + Q = 0, A the sum of ``l1_k |u_k|`` and Q that of squares; the smaller
-    root is the one at which every ``|u_k| - g l1_k`` is positive.
+    root is the one at which every ``|u_k| - g l1_k`` is positive. By Lagrange's identity its discriminant is
+    ``(v lambda2)^2 Q`` less the sum of ``(l1_i |u_j| - l1_j |u_i|)^2``; as A^2 less a product, cancellation would leave
+    half of the digits of g where lambda2 is 0.
     """
     n, l1, size = sort_by_ratio(u, pair), pair.work.real[1], pair.work.real[0]
     lambda2 = pair.v * penalty.lambda2
     total = 0.0
     squares = 0.0
-    quadratic = -lambda2 * lambda2
+    crossed = 0.0
     root = 0.0
     for m in range(n):
         total += l1[m] * size[m]
         squares += size[m] * size[m]
-        quadratic += l1[m] * l1[m]
+        for i in range(m):
+            crossed += (l1[i] * size[m] - l1[m] * size[i]) ** 2
         # The stable form of the smaller root never divides by a vanishing leading coefficient.
-        denominator = total + np.sqrt(max(total * total - quadratic * squares, 0.0))
+        denominator = total + np.sqrt(max(lambda2 * lambda2 * squares - crossed, 0.0))
         if denominator == 0.0:
             return np.inf
         root = squares / denominator

@@ -27,6 +27,7 @@ from jointglasso.solvers.base import (
     SolverTask,
     State,
     bounds_of_diagonal,
+    diagonal_start,
     run,
 )
 from jointglasso.solvers.closed_form import forest_solution, strong_pairs
@@ -48,6 +49,10 @@ _DIAGONALS = 8
 
 #: Rounds of ADMM on groups that other methods leave above their limits.
 _ADMM_ROUNDS = 5
+
+#: Ratio of the class weights of a group above which it is solved along a path of weights; factors between its levels,
+#: tried in this order, of which the first nearly always suffices; gap at a level, in units of its weight.
+_SPREAD, _LEVEL_STEPS, _LEVEL_GAP = 1e3, (10.0, 100.0, 5.0), 0.1
 
 #: Relative gap above which a failure of Newton's method is not attributed to rounding.
 _ROUNDING_GAP = 1e-10
@@ -73,6 +78,8 @@ class Auto:
             remaining, rounds = task.max_iter - n_iter, 1
             if isinstance(stage, _AdmmOnGroups) and task.max_iter >= Auto.default_max_iter:  # not lowered by the caller
                 remaining, rounds = max(ADMM.default_max_iter, task.max_iter), _ADMM_ROUNDS
+            if isinstance(stage, _WeightPath) and task.max_iter >= Auto.default_max_iter:
+                remaining = task.max_iter
             if isinstance(stage, _PerGroup):
                 stage.max_iter = remaining
             taken, reason = run(stage, best, rounds * remaining)
@@ -96,6 +103,8 @@ def _stages(task: SolverTask, methods: Any, strong: BoolArray) -> Iterator[Itera
         yield from _column_stages(task, methods, dense, strong)
     work_limit = config.ADMM_WORK if task.memory_for_admm else np.inf
     yield NewtonOnFaces(task, methods, dense & (faces or not columns), work_limit)
+    if faces:
+        yield _WeightPath(task, methods)
     yield _AdmmOnGroups(task, methods)
 
 
@@ -255,6 +264,57 @@ class _AdmmOnGroups(_PerGroup):
                 step_on_face(best, group)
         self.n_rounds += 1
         return max((result.n_iter for _, result in results), default=0)
+
+
+class _WeightPath(_PerGroup):
+    """Solutions along a path of class weights, where these differ by many decades.
+
+    The weight of a class is the parameter of the barrier -log det of its Theta: with weights raised to a level that
+    decreases from the largest to the smallest, each solution is a start from which Newton's method converges, as in
+    interior-point methods. The diagonal start is off by the ratio of the weights.
+    """
+
+    def suitable(self) -> BoolArray:
+        system = self.task.system
+        largest, smallest = np.zeros(system.n_groups), np.full(system.n_groups, np.inf)
+        np.maximum.at(largest, system.block_group, system.block_weight)
+        np.minimum.at(smallest, system.block_group, system.block_weight)
+        return np.asarray((largest > _SPREAD * smallest) & (system.largest_block <= config.LARGE))
+
+    def improve(self, todo: BoolArray) -> int:
+        best, taken = self.best, 0
+        for group in np.flatnonzero(todo).tolist():
+            subtask, positions = extract_group(self.task, best.theta, group, best.limits, self.max_iter)
+            for step in _LEVEL_STEPS:
+                end, n_iter = _along_weights(subtask, step)
+                taken += n_iter
+                best.update_group(group, positions, end.theta, end.bounds)
+                if not best.unsolved[group]:
+                    self.methods[group] = "newton"
+                    break
+        return taken
+
+
+def _along_weights(task: SolverTask, step: float) -> tuple[BestSoFar, int]:
+    """Best point at the end of the path of one group whose levels decrease by the factor `step`; the iterations."""
+    weight, start, taken = task.system.block_weight, None, 0
+    level = float(weight.max())
+    while True:
+        level = max(level / step, float(weight.min()))
+        system = replace(task.system, block_weight=np.maximum(weight, level))
+        start = diagonal_start(system, task.penalty, task.diagonal_penalty) if start is None else start
+        # A dual point is definite in every class only at a gap below the smallest weight.
+        tol = min(task.tol, max(_LEVEL_GAP * level, _ROUNDING_GAP * task.unit))
+        inner = BestSoFar(replace(
+            task, system=system, start=start, warm=True, tol=tol,
+            report=lambda objective, gap: False, keep=lambda theta: None,
+        ))  # fmt: skip
+        none, methods = np.zeros(1, dtype=bool), np.array([""], dtype=object)
+        taken += run(SmallColumns(inner.task, methods, none), inner, task.max_iter)[0]
+        taken += 0 if inner.solved else run(NewtonOnFaces(inner.task, methods), inner, task.max_iter)[0]
+        if level == weight.min():
+            return inner, taken
+        start = inner.theta
 
 
 class _FixedDiagonals(_PerGroup):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
+from jointglasso.data.effects import with_sample_weights
+from jointglasso.data.samples import read_samples
 
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(90, 5)) @ rng.normal(size=(5, 5)) + 3.0, np.repeat(["a", "b"], [40, 50])
@@ -41,6 +43,22 @@ def test_select_follows_the_recent_samples():
     by_class = {"a": table, "b": table[::-1].copy()}
     weights = {"a": 0.97 ** np.arange(600)[::-1], "b": 0.97 ** np.arange(600)}
     assert jgl.select(by_class, sample_weight=weights, grid=[(0.3, 0.1)]).solution.n_edges == [1, 1]
+
+
+def test_a_subset_has_the_weights_of_its_own_samples():
+    """Rows of all samples, weighted together, each contained a part of every other: of those held out as well."""
+    samples = with_sample_weights(read_samples(X, y), WEIGHT)
+    kept = [np.arange(40) % 3 > 0, np.arange(50) % 3 > 0]
+    part = samples.take([np.flatnonzero(mask) for mask in kept])
+    for k, (name, mask) in enumerate(zip("ab", kept, strict=True)):
+        own, w = X[y == name][mask], WEIGHT[y == name][mask]
+        np.testing.assert_allclose(part.matrices[k].mean(axis=0), np.average(own, axis=0, weights=w), atol=1e-12)
+        np.testing.assert_allclose(np.cov(part.matrices[k].T, ddof=0), np.cov(own.T, aweights=w, ddof=0), atol=1e-12)
+        assert part.reduced_sizes(part.sizes)[k] == round(w.sum() ** 2 / (w**2).sum())
+    weightless = samples.take([np.arange(0, 40, 7)] * 2)  # every seventh row of "a" has no weight
+    assert weightless.sizes.tolist() == [0, 6]
+    options = {"sample_weight": WEIGHT, "criterion": "cv", "cv": 4, "grid": [(0.3, 0.1)], "random_state": 0}
+    assert np.isfinite(jgl.select(X, y, **options).table.select_dtypes("number")).all(axis=None)
 
 
 @pytest.mark.parametrize(

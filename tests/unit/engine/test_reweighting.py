@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import jointglasso as jgl
-from jointglasso.penalties.shapes import FLOOR, SHAPES, as_shape
+from jointglasso.penalties import make_penalty
+from jointglasso.penalties.shapes import FLOOR, SHAPES, as_shape, penalty_terms
 from jointglasso.problem import make_problem
 
 
@@ -140,3 +141,18 @@ def test_path_and_estimators_take_a_shape(tmp_path):
 def test_wrong_shapes_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         jgl.solve(covariances(), 0.1, 0.05, **options)
+
+
+@pytest.mark.parametrize("penalty", ["group", "laplacian"])
+def test_terms_of_a_concave_penalty_are_those_of_its_definition(penalty):
+    """The penalty of a pair as one term, or the coupling and lambda1 |t_k| by class; c is that of a unit size."""
+    chosen, rows = make_penalty(penalty, 0.3, 0.2, None, list("abc")), np.array([[0.0, 0.0, 0.0], [1.0, -2.0, 2.0]])
+    coupling = 0.2 * np.array([0.0, 3.0 if penalty == "group" else 9.0 + 16.0])
+    phi, c = penalty_terms(chosen, rows, 2.0, False)
+    np.testing.assert_allclose(phi[:, 0], [0.0, 0.3 * 5.0 + coupling[1]])
+    np.testing.assert_allclose(c, [0.5 * 0.25])
+    phi, c = penalty_terms(chosen, rows, 2.0, True)
+    np.testing.assert_allclose(phi, np.column_stack([coupling, 0.3 * np.abs(rows)]))
+    np.testing.assert_allclose(c, 0.25 * np.array([0.2 if penalty == "group" else 0.0, 0.3, 0.3, 0.3]))
+    for by_class, n_terms in ((False, 1), (True, 4)):
+        assert penalty_terms(chosen, np.empty((0, 3)), 2.0, by_class)[0].shape == (0, n_terms)

@@ -598,6 +598,17 @@ def test_gauge_puts_the_values_on_the_boundary_of_the_dual_ball(entries, lambda1
             assert g == 0.0
 
 
+@pytest.mark.parametrize("ratio", [0.0, 1e-12, 1e-6])
+def test_gauge_has_all_digits_without_a_coupling_term(ratio):
+    """The discriminant of its quadratic is zero there; half of the digits were lost, towards the inside of the ball."""
+    rng = np.random.default_rng(0)
+    values, lambda1 = rng.normal(size=300), 0.37e-3
+    found = group_penalty.gauge(values, np.arange(0, 301, 3), UNIFORM, lambda1, ratio * lambda1)
+    largest = np.abs(values).reshape(-1, 3).max(axis=1) / lambda1
+    np.testing.assert_allclose(found, largest, rtol=1e-15 + 1.01 * ratio)
+    assert (found >= largest * (1.0 - 1.01 * ratio - 1e-15)).all()
+
+
 def test_gauge_where_nothing_is_penalised_is_infinite():
     values, start = np.array([0.0, 0.0, 1e-9]), np.array([0, 2, 3])
     assert group_penalty.gauge(values, start, UNIFORM, 0.0, 0.0).tolist() == [0.0, np.inf]

@@ -185,6 +185,28 @@ def test_claims_from_an_inexact_subgradient_hold(present):
         assert not (equal & ~truly).any() and 0.6 * truly.sum() < equal.sum() < equal.size
 
 
+def test_a_shared_value_is_zero_only_if_the_radii_leave_the_sum_below_rho():
+    """With gamma = 0.5 and rho = 0.7 in three classes, or 0.7 + 0.5 where one of them is screened out."""
+    penalty = penalty_of(0.1, 0.4, 3)
+    assert (penalty.gamma, penalty.rho) == (pytest.approx(0.5), pytest.approx(0.7))
+
+    def zeros(u, radius, present=(0, 1, 2), v=1.0):
+        n = len(u)
+        entries = Entries(np.array([0, n]), np.array(present), np.array([v]), 3)
+        region = SafeRegion(np.zeros(n), np.array(u), np.array(radius), np.full(n, np.inf))
+        return penalty.certified_zeros(region, entries).tolist()
+
+    assert zeros([0.2, 0.2, 0.2], [0.03] * 3) == [True] * 3
+    assert zeros([0.2, 0.2, 0.2], [0.04] * 3) == [False] * 3
+    assert zeros([-0.3, -0.3, -0.2], [0.0] * 3) == [False] * 3
+    assert zeros([0.4, -0.4, 0.4], [0.05] * 3) == [True] * 3
+    assert zeros([0.4, -0.4, 0.4], [0.15, 0.05, 0.05]) == [False, True, True]
+    assert zeros([0.45, 0.45], [0.04] * 2, (0, 2)) == [True] * 2
+    assert zeros([0.45, 0.45], [0.04] * 2, (0, 2), 0.8) == [False] * 2
+    none = Entries(np.array([0]), np.empty(0, dtype=int), np.empty(0), 3)
+    assert penalty.certified_zeros(SafeRegion(*[np.empty(0)] * 4), none).shape == (0,)
+
+
 def test_certificate_is_right_about_zeros_edges_and_equalities():
     S = problem_of(12, 3, seed=7)
     scale = np.abs(S[:, ~np.eye(12, dtype=bool)]).max()
