@@ -314,6 +314,13 @@ def sort_by_ratio(u: FloatArray, l1: FloatArray) -> FloatArray:
         return bounding[:, np.argsort(-(bounding[0] / bounding[1]), kind="stable")]
 
 
+def hessian_diagonal(theta: FloatArray, v: float, lambda2: float) -> FloatArray:
+    """Diagonal of the Hessian of one pair on its face, zero at zeros."""
+    return np.array(
+        [hvp(theta, v, lambda2, unit) @ unit if t else 0.0 for t, unit in zip(theta, np.eye(len(theta)), strict=True)]
+    )
+
+
 def retract(theta: FloatArray, l1: FloatArray | float, values: FloatArray) -> FloatArray:
     """`values` without those whose sign is the opposite of that of `theta`, where the L1 part has a weight."""
     return np.where((l1 > 0.0) & (theta * values < 0.0), 0.0, values)

@@ -149,7 +149,7 @@ class PairPenalty(ABC):
             return None
         from jointglasso.kernels.components import components
 
-        component = components(len(self.class_graph), *(ends.copy() for ends in np.nonzero(self.class_graph)))
+        component = components(len(self.class_graph), *(ends.copy() for ends in np.nonzero(self.class_graph)))[0]
         return Coupling(
             self.class_graph, np.asarray(component[:, None] == component), self.fused_diagonal_penalty is not None
         )

@@ -17,7 +17,6 @@ from jointglasso.kernels import (
     forest,
     group_pair,
     pair_index,
-    scan,
 )
 from jointglasso.kernels.jit import njit
 from jointglasso.kernels.pair_types import Entries, GroupPair, PairClasses, PenaltyWorkspace
@@ -175,6 +174,10 @@ def test_many_small_blocks(rng):
     pairs = [(block, reference.block_of(other, offset, size, b)) for b, block in enumerate(blocks)]
     expected = np.array([reference.trace_and_squares(*pair) for pair in pairs])
     np.testing.assert_allclose(np.stack([trace, squares], axis=1), expected, atol=1e-9)
+    scale, sums = rng.uniform(size=size.sum()), np.empty(size.sum())
+    dense.scaled_row_sums(flat, size, scale, sums)
+    of_blocks = zip(blocks, np.split(scale, np.cumsum(size)[:-1]), strict=True)
+    np.testing.assert_allclose(sums, np.concatenate([reference.scaled_row_sums(*pair) for pair in of_blocks]))
     # Rank one less than full, and pushed out of the cone by more or less than what is forgiven.
     for b, block in enumerate(blocks):
         unit = np.linalg.qr(block)[0]
@@ -184,18 +187,6 @@ def test_many_small_blocks(rng):
     diagonals = [np.where(np.diag(A) == 0.0, 1.0, np.diag(A)) for A in blocks]
     raised = [A + (FORGIVEN + FORGIVEN_EACH * len(A)) * np.diag(d) for A, d in zip(blocks, diagonals, strict=True)]
     assert semidefinite(flat, offset, size).tolist() == [bool(np.linalg.eigvalsh(A).min() > 0.0) for A in raised]
-
-
-def test_triangles(rng):
-    p = int(rng.integers(1, 150))
-    matrix = rng.normal(size=(p, p))
-    rows, others = (rng.integers(0, p, 5) for _ in range(2))
-    out = np.empty((5, 5))
-    scan.take_upper(matrix, rows, others, out)
-    np.testing.assert_array_equal(out, reference.take_upper(matrix, rows, others))
-    mirrored = matrix.copy()
-    pair_index.mirror_upper(mirrored)
-    np.testing.assert_array_equal(mirrored, reference.mirror_upper(matrix))
 
 
 def test_index_of_pairs(rng):
@@ -212,16 +203,16 @@ def test_index_of_pairs(rng):
     start, offset = np.r_[0, np.cumsum(size)], np.r_[0, np.cumsum(size**2)]
     variables = np.concatenate([*(members[b] for b in kept), NONE])
     n_entries = int((size * (size - 1) // 2).sum())
-    index = pair_index.PairIndex(*(np.full(n_entries + extra, -1) for extra in (1, 0, 0, 0)))
-    n_pairs = pair_index.index_pairs(block_of, slot_of, start, variables, offset, index)
-    index = index._replace(start=index.start[: n_pairs + 1])
+    pair_start, entries = np.full(n_entries + 1, -1), np.full((3, n_entries), -1)
+    scratch = np.empty((3, n_classes), dtype=np.int64)
+    n_pairs = pair_index.index_pairs(block_of, slot_of, start, variables, offset, scratch, pair_start, entries)
+    index = [pair_start[: n_pairs + 1], *entries]
     assert [part.tolist() for part in index] == reference.index_pairs(block_of, slot_of, offset, size)
 
-    within = index.upper - offset[index.block]
+    upper, _, block = entries
     row, column = np.empty(n_entries, np.int64), np.empty(n_entries, np.int64)
-    arguments = index.upper, index.block, offset, size, start
-    pair_index.members_of_entries(*arguments, row, column)
-    expected = reference.members_of_entries(within, size[index.block], start[index.block])
+    pair_index.members_of_entries(upper, block, offset, size, start, row, column)
+    expected = reference.members_of_entries(upper - offset[block], size[block], start[block])
     np.testing.assert_array_equal([row, column], expected)
 
 
@@ -232,10 +223,6 @@ def test_graphs(rng):
     found = column_batches.colours(start, other, order, max_size)
     np.testing.assert_array_equal(found, reference.colours(adjacency, order, max_size))
     assert column_batches.cut_batches(start, other, max_size).tolist() == reference.cut_batches(adjacency, max_size)
-    row, column = np.nonzero(np.triu(adjacency))
-    order, edge = rng.permutation(len(row)), rng.random(len(row)) < 0.8
-    found = forest.spanning_forest(order, edge, row, column, n)
-    np.testing.assert_array_equal(found, reference.spanning_forest(order, edge, row, column, n))
 
 
 def test_closed_form_on_forests(rng):
