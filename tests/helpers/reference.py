@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointglasso._typing import BoolArray, FloatArray, IntArray
+from jointglasso.kernels.pair_types import SparseColumns
 
 
 def mark_above(
@@ -362,3 +363,16 @@ def face(
     pairs = [theta[start[pair] : start[pair + 1]] for pair in range(len(start) - 1)]
     gradients = [gradient(t, v, lambda1, lambda2) for t, v in zip(pairs, _factors(factor, start), strict=True)]
     return clusters(theta), np.concatenate([*gradients, np.empty(0)])
+
+
+def append_column(other: IntArray, value: FloatArray, n: int, columns: SparseColumns) -> None:
+    """Pairs of a column after the first n, in place."""
+    columns.other[n : n + len(other)] = other
+    columns.value[n : n + len(other)] = value[: len(other)]
+
+
+def with_capacity(n_needed: int, n: int, columns: SparseColumns) -> SparseColumns:
+    """The columns with room for `n_needed` pairs, of which the first n are kept."""
+    missing = max(0, n_needed - len(columns.other))
+    other, value = np.pad(columns.other, (0, missing)), np.pad(columns.value, ((0, missing), (0, 0)))
+    return columns._replace(other=other, value=value)

@@ -400,6 +400,20 @@ def test_components_of_the_support_are_kept_affordable_and_it_is_said():
         assert 1 < sizes.max() <= 10
 
 
+def test_two_variables_have_one_pair():
+    assert len(jgl.infer(np.random.default_rng(0).normal(size=(60, 2))).edges()) == 1
+
+
+def test_differences_are_of_two_classes_or_of_all():
+    rng = np.random.default_rng(0)
+    found = jgl.infer({name: rng.normal(size=(60, 3)) for name in "abc"})
+    assert len(found.differences()) == 9
+    assert set(found.differences("c", "a").class1) == {"c"}
+    for given in ({"class1": "a"}, {"class2": "a"}):
+        with pytest.raises(jgl.InputError, match="None"):
+            found.differences(**given)
+
+
 def test_the_p_value_up_to_which_pairs_are_kept_follows_from_the_support():
     """On noise it is that of the null pairs expected by chance; strong edges raise it to the threshold of a rate."""
     noise = np.random.default_rng(3).normal(size=(100, 30))

@@ -347,6 +347,17 @@ def test_the_bootstrap_takes_whole_subjects():
     assert alone.edge.sum() > found.edge.sum()  # what is no edge by subjects looks like one by samples
 
 
+def test_a_class_without_an_edge_rediscovers_none():
+    """Whatever p-values the edges of the other class have in a resample of it."""
+    rng = np.random.default_rng(0)
+    linked = rng.normal(size=(100, 5))
+    linked[:, 1:] += 0.8 * linked[:, :-1]
+    found = jgl.bootstrap_network({"a": linked, "b": rng.normal(size=(100, 5))}, n_resamples=12, random_state=0)
+    assert found.edge.any(axis=0).tolist() == [True, False]
+    assert found.detection_rate[found.edge[:, 0], 0].max() > 0.5
+    assert (found.detection_rate[:, 1] == 0.0).all()
+
+
 def test_bad_bootstrap_options_are_told(chains):
     samples = samples_of([chains[0]], (30,))
     with pytest.raises(ValueError, match="n_resamples=1 must be at least 2"):

@@ -1,9 +1,9 @@
 """The default solver: a sequence of methods, each on the groups that the previous ones left above their gap limits.
 
 Closed form where the class graphs are forests; block coordinate ascent by columns for all others, small groups in one
-compiled call, large groups one by one; Newton's method where the gap is above the limit; ADMM where Newton's method
-fails or is too expensive, as in densely correlated groups with unpenalised pairs (weight zero), to which column sweeps
-do not apply.
+compiled call, large groups one by one; Newton's method where the gap is above the limit, and again along a path of
+class weights where these differ by decades; ADMM where Newton's method fails or is too expensive, as in densely
+correlated groups with unpenalised pairs (weight zero), to which column sweeps do not apply.
 """
 
 from __future__ import annotations

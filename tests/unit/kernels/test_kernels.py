@@ -25,8 +25,6 @@ EXAMPLES = settings(max_examples=100)
 
 #: Compiled kernels that take more than ten lines of NumPy, or that compute nothing, and how they are tested.
 NO_REFERENCE = {
-    "column_batches.with_capacity": "sweeps end at the solution, by the certificate: test_columns.py",
-    "column_batches.append_column": "sweeps end at the solution, by the certificate: test_columns.py",
     "columns.update_column": "sweeps end at the solution, by the certificate: test_columns.py",
     "column_batches.sweep_columns": "the same bits on any number of threads, W definite and symmetric: test_columns.py",
     "dual_rows.count_certified_zeros": "compared with every pair by itself: test_big_groups.py",

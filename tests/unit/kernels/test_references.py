@@ -74,6 +74,16 @@ def pair_covariance(S, weight, product, lambda1, lambda2):
 
 
 @njit
+def append_column(other, value, n, columns):
+    column_batches.append_column(other, value, n, columns)
+
+
+@njit
+def with_capacity(n_needed, n, columns):
+    return column_batches.with_capacity(n_needed, n, columns)
+
+
+@njit
 def subgradient(penalty, theta, target, pair, out):
     group_pair.subgradient(penalty, theta, target, pair, out)
 
@@ -359,3 +369,24 @@ def test_products_with_a_sparse_matrix(rng):
     face.sample_rows(0, n_rows, index, W, product, np.ones(len(values), dtype=bool), out)
     upper = [reference.sample_rows(D, W, pattern)[np.triu(pattern)] for pattern, D, W in parts]
     np.testing.assert_allclose(out, np.concatenate(upper), rtol=1e-8, atol=1e-8)
+
+
+def test_columns_are_appended_and_room_is_made(rng):
+    n, m, n_classes = (int(number) for number in rng.integers(1, 6, 3))
+    found, expected = (
+        column_batches.SparseColumns(
+            np.zeros(3, dtype=np.int64), np.zeros(n + m, dtype=np.int64), np.zeros((n + m, n_classes))
+        )
+        for _ in range(2)
+    )
+    for at, size in ((0, n), (n, m)):
+        other, value = rng.integers(0, 9, size), rng.normal(size=(size + 2, n_classes))
+        append_column(other, value, at, found)
+        reference.append_column(other, value, at, expected)
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, two)
+    for needed in (n, n + m, n + m + 1, 3 * (n + m)):
+        grown, right = with_capacity(needed, n, found), reference.with_capacity(needed, n, expected)
+        assert len(grown.other) == len(grown.value) >= needed
+        np.testing.assert_array_equal(grown.other[:n], right.other[:n])
+        np.testing.assert_array_equal(grown.value[:n], right.value[:n])

@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from jointglasso import DenseCovariance
-from jointglasso.penalties.class_graph import read_class_graph
+from jointglasso import DenseCovariance, config
+from jointglasso.kernels.pair_types import Entries
+from jointglasso.penalties.base import on_cores
+from jointglasso.penalties.class_graph import masses_of, read_class_graph
 from jointglasso.problem import make_problem
 
 NAMES = ("control", "mild", "severe")
@@ -171,3 +173,29 @@ def test_a_solution_remembers_its_graph():
         "lambda1": 0.1, "lambda2": 0.2, "penalty": "graph", "class_graph": [[0, 1, 1.0], [0, 2, 0.5]],
     }  # fmt: skip
     assert penalty.scaled(2.0).parameters()["lambda2"] == 0.4
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 6])
+def test_masses_are_found_where_a_graph_is_their_product(n_classes):
+    masses = np.random.default_rng(n_classes).uniform(0.5, 2.0, n_classes)
+    product = np.outer(masses, masses)
+    np.testing.assert_allclose(masses_of(product), masses, rtol=1e-13)
+    product[0, 1] = product[1, 0] = 3.0 * product[0, 1]
+    assert n_classes == 3 or masses_of(product) is None  # any three weights are products
+    product[0, 1] = product[1, 0] = 0.0
+    assert masses_of(product) is None
+    assert masses_of(np.ones((2, 2))) is None
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_parts_of_the_pairs_are_those_of_all(threads, monkeypatch):
+    monkeypatch.setattr(config, "MIN_ENTRIES_FOR_THREADS", 1 if threads else 10**9)
+    size = np.random.default_rng(0).integers(1, 4, 50)
+    start = np.concatenate([[0], np.cumsum(size)])
+    cls, factor, l1 = np.arange(start[-1]) % 3, np.arange(50.0), np.arange(float(start[-1]))
+    parts = on_cores(lambda span, part: (span, part), Entries(start, cls, factor, 3, l1))
+    assert (len(parts) > 1) == threads
+    for name, values in (("cls", cls), ("factor", factor), ("l1", l1)):
+        np.testing.assert_array_equal(np.concatenate([getattr(part, name) for _, part in parts]), values)
+    np.testing.assert_array_equal(np.concatenate([np.diff(part.start) for _, part in parts]), size)
+    assert all(part.start[0] == 0 and part.start[-1] == span.stop - span.start for span, part in parts)
