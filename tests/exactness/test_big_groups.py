@@ -82,8 +82,9 @@ def test_proofs_hold_at_a_wide_gap(monkeypatch, small_is_big):
     assert rough.objective - rough.certificate.gap <= sharp.objective <= rough.objective
 
 
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (1.0, 0.5, 2.0)])
 @pytest.mark.parametrize("diagonal", [True, False])
-def test_gap_and_objective_are_those_of_the_matrices(monkeypatch, diagonal):
+def test_gap_and_objective_are_those_of_the_matrices(monkeypatch, diagonal, weights):
     """Recomputed by hand from Theta and the dense dual point, which is feasible."""
     kept = []
     original = big_sweeps.solve_big
@@ -91,21 +92,21 @@ def test_gap_and_objective_are_those_of_the_matrices(monkeypatch, diagonal):
     monkeypatch.setattr(config, "HUGE", 2)
     monkeypatch.setattr(config, "BATCHED_BLOCK", 1)
     S = jgl.SampleCovariance(correlated(), scale="correlation")
-    solution = jgl.solve(S, 0.3, 0.1, screening="none", penalize_diagonal=diagonal)
+    solution = jgl.solve(S, 0.3, 0.1, screening="none", penalize_diagonal=diagonal, weights=weights)
     (point, _, _), lambda1, lambda2 = kept[0], 0.3, 0.1
     order, objective, dual = point.order, 0.0, 0.0
     excess = []
-    for k in range(3):
+    for k, weight in enumerate(weights):
         Theta = solution.precision[k].toarray()
         W = point.dense_dual(k)
         W = np.triu(W) + np.triu(W, 1).T
         C = S.block(k, np.arange(60))[np.ix_(order, order)]
-        assert np.allclose(np.diagonal(W), np.diagonal(C) + lambda1 * diagonal)
-        excess.append(np.maximum(np.abs(W - C) - lambda1, 0.0)[np.triu_indices(60, 1)])
+        assert np.allclose(np.diagonal(W), np.diagonal(C) + lambda1 * diagonal / weight)
+        excess.append(np.maximum(weight * np.abs(W - C) - lambda1, 0.0)[np.triu_indices(60, 1)])
         off = np.abs(Theta).sum() - np.trace(Theta)
-        objective += (S.block(k, np.arange(60)) * Theta).sum() - np.linalg.slogdet(Theta)[1] + lambda1 * off
-        objective += lambda1 * np.trace(Theta) * diagonal
-        dual += np.linalg.slogdet(W)[1] + 60
+        objective += weight * ((S.block(k, np.arange(60)) * Theta).sum() - np.linalg.slogdet(Theta)[1])
+        objective += lambda1 * (off + np.trace(Theta) * diagonal)
+        dual += weight * (np.linalg.slogdet(W)[1] + 60)
     assert (np.sqrt((np.array(excess) ** 2).sum(axis=0)) <= lambda2 * (1 + 1e-12)).all()
     stacked = np.array([Theta.toarray() for Theta in solution.precision])
     norms = np.sqrt((stacked**2).sum(axis=0))
