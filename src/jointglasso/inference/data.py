@@ -20,7 +20,7 @@ from jointglasso.data.missing import MISSING, pair_counts
 from jointglasso.data.prepare import Preparation
 from jointglasso.data.samples import Samples, read_samples
 from jointglasso.data.windows import warn_if_dependent
-from jointglasso.errors import argument, warn_caller
+from jointglasso.errors import argument
 from jointglasso.inference.batch import Estimator, Recomputed, Scores, matrices_of, scores_with
 from jointglasso.inference.support import class_weights
 from jointglasso.selection.em import imputed
@@ -201,8 +201,6 @@ def read_inference_data(
         _require_enough(data.units, samples.class_names, "subjects (groups)")
     grouped = groups is not None
     shared = [] if permutations else _shared_subjects(samples.class_names, beside[0] or [])
-    for note in shared:
-        warn_caller(note)
     return replace(
         data,
         association=association,
@@ -224,9 +222,9 @@ def _shared_subjects(class_names: Sequence[str], subjects: Sequence[Any]) -> lis
     others = sum(number > 0 for number in shared.values()) - 1
     more = f" (and {count(others, 'more pair')} of classes)" if others else ""
     return [
-        f"Classes {one!r} and {two!r}{more} have {count(most, 'subject')} in common, but tests and intervals between "
-        f"classes take these as independent samples: compare them by network_test({argument('paired', ...)}...), or "
-        "give different subjects different names."
+        f"Classes {one!r} and {two!r}{more} have {count(most, 'label')} of {argument('groups')} in common: if these name "
+        "the same subjects, the classes are not independent samples, as tests and intervals between them assume; "
+        f"compare them by network_test({argument('paired', ...)}...)."
     ]
 
 
