@@ -222,8 +222,8 @@ def _shared_subjects(class_names: Sequence[str], subjects: Sequence[Any]) -> lis
     others = sum(number > 0 for number in shared.values()) - 1
     more = f" (and {count(others, 'more pair')} of classes)" if others else ""
     return [
-        f"Classes {one!r} and {two!r}{more} have {count(most, 'label')} of {argument('groups')} in common: if these name "
-        "the same subjects, the classes are not independent samples, as tests and intervals between them assume; "
+        f"Classes {one!r} and {two!r}{more} have {count(most, 'label')} of {argument('groups')} in common: if they "
+        "name the same subjects, the classes are not independent samples, as tests and intervals between them assume; "
         f"compare them by network_test({argument('paired', ...)}...)."
     ]
 

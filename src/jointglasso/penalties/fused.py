@@ -13,7 +13,7 @@ import numpy as np
 from jointglasso._cached_property import cached_property
 from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.pair_types import COMPLETE, FOREST, GENERAL, Entries, FusedPair
-from jointglasso.penalties.base import UNIFORM, SafeRegion, coupling_weights, l1_weights, on_cores, times
+from jointglasso.penalties.base import UNIFORM, SafeRegion, coupling_weights, l1_weights, times
 from jointglasso.penalties.class_graph import ClassGraphPenalty, forest_of, masses_of
 
 #: Where rounding could decide, the gains of sets are increased by this fraction of the row: classes are joined rather
@@ -108,31 +108,29 @@ class FusedPenalty(ClassGraphPenalty):
 
     def _prove(self, region: SafeRegion, entries: Entries, class_pairs: IntArray) -> tuple[BoolArray, BoolArray]:
         """Certified zeros (E,), and equalities (P, C) of the classes `class_pairs` (C, 2)."""
-
-        def one(span: slice, part: Entries) -> tuple[BoolArray, BoolArray]:
-            theta, u, radius = (values[span] for values in (region.theta, region.u, region.u_radius))
-            n_pairs = len(part.start) - 1
-            pair = np.repeat(np.arange(n_pairs), np.diff(part.start))
-            weight = part.l1 if len(part.l1) else part.factor[pair] if len(part.factor) else np.ones(1)
-            l1 = times(self.l1[part.cls], weight)
-            zero, equal = np.ones(len(u), dtype=bool), np.ones((n_pairs, len(class_pairs)), dtype=bool)
-            is_near = np.zeros(n_pairs, dtype=bool)  # all entries of the others are below the threshold of their class
-            is_near[pair[~(np.abs(u) + radius < (1.0 - 1e-9) * l1)]] = True
-            near, index = np.flatnonzero(is_near), np.flatnonzero(is_near[pair])
-            if len(near):
-                place = (np.cumsum(is_near) - 1)[pair[index]], part.cls[index]
-                rows = np.zeros((4, len(near), self.n_classes))
-                for row, values in zip(rows, (theta, u, radius, l1), strict=True):
-                    row[place] = values[index]
-                present = np.zeros(rows.shape[1:], dtype=bool)
-                present[place] = True
-                pairs = _Pairs(present, part.factor[near] if len(part.factor) else UNIFORM, rows[3])
-                zero_rows, equal[near] = self._prove_rows(rows[0], rows[1], rows[2], pairs, class_pairs)
-                zero[index] = zero_rows[place]
+        start, u, radius = entries.start, region.u, region.u_radius
+        weight = entries.l1
+        if not len(weight):
+            weight = np.repeat(entries.factor, np.diff(start)) if len(entries.factor) else np.ones(1)
+        l1 = times(self.l1[entries.cls], weight)
+        zero, equal = np.ones(len(u), dtype=bool), np.ones((len(start) - 1, len(class_pairs)), dtype=bool)
+        # All entries of the other pairs are below the threshold of their class.
+        above = np.flatnonzero(~(np.abs(u) + radius < (1.0 - 1e-9) * l1))
+        near = np.unique(np.searchsorted(start, above, side="right") - 1)
+        if not len(near):
             return zero, equal
-
-        zero, equal = zip(*on_cores(one, entries), strict=True)
-        return np.concatenate(zero), np.concatenate(equal)
+        counts = start[near + 1] - start[near]
+        row = np.repeat(np.arange(len(near)), counts)
+        index = np.arange(len(row)) + np.repeat(start[near] - np.cumsum(counts) + counts, counts)
+        place, present = (row, entries.cls[index]), np.zeros((len(near), self.n_classes), dtype=bool)
+        rows = np.zeros((4, *present.shape))
+        for target, values in zip(rows, (region.theta, u, radius, l1), strict=True):
+            target[place] = values[index]
+        present[place] = True
+        pairs = _Pairs(present, entries.factor[near] if len(entries.factor) else UNIFORM, rows[3])
+        zero_rows, equal[near] = self._prove_rows(rows[0], rows[1], rows[2], pairs, class_pairs)
+        zero[index] = zero_rows[place]
+        return zero, equal
 
     def _prove_rows(
         self, theta: FloatArray, u: FloatArray, radius: FloatArray, pairs: _Pairs, class_pairs: IntArray
