@@ -2,7 +2,8 @@
 
 Entries are stored pair by pair: those of pair q, one for each class that contains it, are ``values[start[q]:start[q +
 1]]``. They are copied to scratch arrays, which is cheaper than slicing a few numbers. A kernel has several
-operations, since those of a penalty call the same functions, which would be compiled into each kernel again.
+operations, since those of a penalty call the same functions, which would be compiled into each kernel again. The
+loops are functions of their own without reference counts, which would take as long as the operations.
 """
 
 from __future__ import annotations
@@ -66,7 +67,22 @@ def apply(
     (E,) at x nearest to y.
     """
     K = entries.n_classes
-    s, t, result, cls, l1 = np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K)
+    scratch = PenaltyWorkspace(np.empty((4, K)), np.empty((1, K), np.int64))
+    _apply(penalty, operation, x, y, entries, work, scratch, out)
+
+
+@njit_no_refcount
+def _apply(
+    penalty: Penalty,
+    operation: int,
+    x: FloatArray,
+    y: FloatArray,
+    entries: Entries,
+    work: PenaltyWorkspace,
+    scratch: PenaltyWorkspace,
+    out: FloatArray,
+) -> None:
+    s, t, result, l1, cls = scratch.real[0], scratch.real[1], scratch.real[2], scratch.real[3], scratch.integer[0]
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
         n = entries.start[pair + 1] - first
@@ -116,8 +132,23 @@ def apply_on_face(
     the face.
     """
     K = entries.n_classes
-    t, s, cls, number, l1 = np.empty(K), np.empty(K), np.empty(K, np.int64), np.empty(K, np.int64), np.empty(K)
-    product, result = np.empty(K), np.empty(K)
+    scratch = PenaltyWorkspace(np.empty((5, K)), np.empty((2, K), np.int64))
+    _apply_on_face(penalty, operation, theta, x, entries, work, scratch, out)
+
+
+@njit_no_refcount
+def _apply_on_face(
+    penalty: Penalty,
+    operation: int,
+    theta: FloatArray,
+    x: FloatArray,
+    entries: Entries,
+    work: PenaltyWorkspace,
+    scratch: PenaltyWorkspace,
+    out: FloatArray,
+) -> None:
+    t, s, product, result, l1 = scratch.real[0], scratch.real[1], scratch.real[2], scratch.real[3], scratch.real[4]
+    cls, number = scratch.integer[0], scratch.integer[1]
     count = 0
     for pair in range(entries.start.shape[0] - 1):
         first, n = entries.start[pair], entries.start[pair + 1] - entries.start[pair]
