@@ -315,6 +315,11 @@ def sort_by_ratio(u: FloatArray, l1: FloatArray) -> FloatArray:
         return bounding[:, np.argsort(-(bounding[0] / bounding[1]), kind="stable")]
 
 
+def take_upper(matrix: FloatArray, rows: IntArray, columns: IntArray) -> FloatArray:
+    """Rows and columns of the symmetric matrix with this upper triangle."""
+    return (np.triu(matrix) + np.triu(matrix, 1).T)[np.ix_(rows, columns)]
+
+
 def hessian_diagonal(theta: FloatArray, v: float, lambda2: float) -> FloatArray:
     """Diagonal of the Hessian of one pair on its face, zero at zeros."""
     return np.array(

@@ -200,10 +200,10 @@ class DenseCovariance(CovarianceSource):
 
     def rows(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:
         """``S_k[rows][:, columns]`` from the upper triangle, since S_k may be asymmetric by rounding."""
-        out = self._matrices[k][np.ix_(rows, columns)]
-        below = rows[:, None] > columns
-        if below.any():
-            np.copyto(out, self._matrices[k][np.ix_(columns, rows)].T, where=below)
+        from jointglasso.kernels.scan import take_upper
+
+        out = np.empty((len(rows), len(columns)))
+        take_upper(self._matrices[k], rows, columns, out)
         return out
 
     def entries(self, k: int, rows: IntArray, columns: IntArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""One pass over the entries of a covariance matrix: pairs above a threshold."""
+"""Entries of covariance matrices: one pass for the pairs above a threshold, and rows read from the upper triangle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jointglasso._typing import BoolArray, IntArray
+from jointglasso._typing import BoolArray, FloatArray, IntArray
 from jointglasso.kernels.jit import njit
 
 #: Entries are counted in runs of this length, a loop that vectorises; only runs with a hit are searched entry by entry.
@@ -47,3 +47,12 @@ def mark_above(
                     hits[n_hits] = position
                     n_hits += 1
     return n_hits
+
+
+@njit
+def take_upper(matrix: FloatArray, rows: IntArray, columns: IntArray, out: FloatArray) -> None:
+    """``out[a, b] = matrix[rows[a], columns[b]]``, read from the upper triangle."""
+    for a in range(rows.shape[0]):
+        row = matrix[rows[a]]
+        for b in range(columns.shape[0]):
+            out[a, b] = row[columns[b]] if rows[a] <= columns[b] else matrix[columns[b], rows[a]]

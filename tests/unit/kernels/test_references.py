@@ -17,6 +17,7 @@ from jointglasso.kernels import (
     forest,
     group_pair,
     pair_index,
+    scan,
 )
 from jointglasso.kernels.jit import njit
 from jointglasso.kernels.pair_types import Entries, GroupPair, PairClasses, PenaltyWorkspace
@@ -197,6 +198,15 @@ def test_many_small_blocks(rng):
     diagonals = [np.where(np.diag(A) == 0.0, 1.0, np.diag(A)) for A in blocks]
     raised = [A + (FORGIVEN + FORGIVEN_EACH * len(A)) * np.diag(d) for A, d in zip(blocks, diagonals, strict=True)]
     assert semidefinite(flat, offset, size).tolist() == [bool(np.linalg.eigvalsh(A).min() > 0.0) for A in raised]
+
+
+def test_rows_of_the_upper_triangle(rng):
+    p = int(rng.integers(1, 150))
+    matrix = rng.normal(size=(p, p))
+    rows, others = (rng.integers(0, p, 5) for _ in range(2))
+    out = np.empty((5, 5))
+    scan.take_upper(matrix, rows, others, out)
+    np.testing.assert_array_equal(out, reference.take_upper(matrix, rows, others))
 
 
 def test_index_of_pairs(rng):
