@@ -116,6 +116,32 @@ def test_gap_and_objective_are_those_of_the_matrices(monkeypatch, diagonal, weig
     assert point.gap <= solution.certificate.gap <= point.gap + 1e-8
 
 
+def test_subgradients_override_those_of_their_entries_only(monkeypatch, small_is_big):
+    """At entries of every class, given by members in either order; the dual point elsewhere is as before."""
+    kept = []
+    original = big_sweeps.solve_big
+    monkeypatch.setattr(solve_big_task, "solve_big", lambda task: kept.append(original(task)) or kept[-1])
+    weights = np.array([1.0, 0.5, 2.0])
+    jgl.solve(jgl.SampleCovariance(correlated(), scale="correlation"), 0.3, 0.1, screening="none", weights=weights)
+    point, group = kept[0][0], kept[0][0].group
+    rng = np.random.default_rng(0)
+    row, column = (group.member_start[:-1].repeat(8) + rng.integers(0, 60, 24) for _ in range(2))
+    row, column = (ends[row != column] for ends in (row, column))
+    k = group.block_class[group.member_block[row]]
+    u = rng.uniform(-0.3, 0.3, len(row))
+    moved = point.with_subgradients(row, column, u)
+    S = np.array(
+        [group.source.entries(c, *group.members[[[a], [b]]])[0] for c, a, b in zip(k, row, column, strict=True)]
+    )
+    np.testing.assert_allclose(moved.entries_at(row, column)[1], S + u / weights[k], rtol=1e-12)
+    others, beside = (ends.ravel() for ends in np.meshgrid(np.arange(60), np.arange(60)))
+    unmoved = set(zip(np.minimum(row, column), np.maximum(row, column), strict=True))
+    for first in group.member_start[:-1]:
+        pairs = [(first + a, first + b) for a, b in zip(others, beside, strict=True) if a < b]
+        a, b = np.array([pair for pair in pairs if pair not in unmoved]).T
+        np.testing.assert_array_equal(moved.entries_at(a, b)[1], point.entries_at(a, b)[1])
+
+
 def test_checkpoints_and_warm_starts_are_taken_up(monkeypatch, small_is_big, tmp_path):
     S = jgl.SampleCovariance(correlated(), scale="correlation")
     with warnings.catch_warnings():
