@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -228,6 +230,13 @@ def test_time_is_predicted_only_while_solves_are_reported():
 
 
 def test_tests_and_files_are_announced_too_and_lambda1_of_zero_is_explained(table, tmp_path, monkeypatch):
+    fit = sys.modules["jointglasso.cli.fit"]
+
+    def slow(data, test=fit.tested_differences):
+        time.sleep(0.5)  # else the thread that writes the lines may come too late
+        return test(data)
+
+    monkeypatch.setattr(fit, "tested_differences", slow)
     monkeypatch.setattr("jointglasso.cli.solving.LINE_EVERY", 0.002)
     grid = ("--n-lambdas", "3", "--ratios", "inf", "--min-ratio", "0.2")
     result = invoke("fit", table, "--label", "state", *grid, "--out", tmp_path / "out")
