@@ -152,7 +152,7 @@ def update(penalty: FusedPair, a: FloatArray, b: FloatArray, pair: PairClasses, 
             out[i] = pair.work.real[X, i]
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def _update_two_classes(
     edge_weight: float, a: FloatArray, b: FloatArray, out: FloatArray, work: PenaltyWorkspace
 ) -> None:
@@ -173,7 +173,7 @@ def _update_two_classes(
 # The penalty, its dual ball and its subgradients
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
     """``phi(theta)`` for the values in the classes that contain the pair and zero in the others."""
     cls, n = pair.cls, pair.n
@@ -188,7 +188,7 @@ def value(penalty: FusedPair, theta: FloatArray, pair: PairClasses) -> float:
     return absolute + pair.v * total
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses) -> bool:
     """Whether `u` (n,) is in the dual ball, the subdifferential of phi at zero.
 
@@ -205,7 +205,7 @@ def is_dual_feasible(penalty: FusedPair, u: FloatArray, pair: PairClasses) -> bo
     return not outside(penalty.shape, pair.n, u, 1.0, SLACK * scale, pair.work)
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses) -> float:
     """Gauge of the dual ball: the largest ``|u(Q)| / (l1(Q) + cut(Q))``, by Dinkelbach's method over violated sets."""
     n, shape = pair.n, penalty.shape
@@ -229,7 +229,7 @@ def gauge(penalty: FusedPair, u: FloatArray, pair: PairClasses) -> float:
     return ratio
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def _set_ratio(shape: int, n: int, u: FloatArray, work: PenaltyWorkspace) -> float:
     """``|u(Q)| / (l1(Q) + cut(Q))`` of the chosen set Q."""
     total = 0.0
@@ -286,7 +286,7 @@ def subgradient(penalty: FusedPair, theta: FloatArray, target: FloatArray, pair:
                 out[j] += real[LINEAR, j] - real[X, j]
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Write the gradient (n,) of phi on the face of `theta`, where zeros stay zero and equal values stay equal.
 
@@ -302,7 +302,7 @@ def gradient(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Floa
                 out[i] += v * penalty.class_graph[cls[i], cls[j]] * np.sign(theta[i] - theta[j])
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntArray) -> int:
     """Write the cluster of each class, -1 at zeros; returns their number. A cluster is connected, of equal values."""
     cls, n = pair.cls, pair.n
@@ -327,7 +327,7 @@ def clusters(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: IntA
     return count
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: FloatArray) -> None:
     """Set values of `out` (n,) that changed sign to zero, and neighbours whose order changed to their mean."""
     cls, n, v = pair.cls, pair.n, pair.v
@@ -347,7 +347,7 @@ def retract(penalty: FusedPair, theta: FloatArray, pair: PairClasses, out: Float
             break
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def _merge(theta: FloatArray, n: int, i: int, j: int, out: FloatArray) -> None:
     """Replace the values of the clusters of i and j by their mean, or by zero if one of them is there."""
     first, second = out[i], out[j]

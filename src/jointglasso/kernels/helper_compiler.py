@@ -19,7 +19,6 @@ class HelperCompiler(Compiler):  # type: ignore[misc]
         state = self.state
         state.flags.no_cpython_wrapper = True
         state.library = _Library(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.optsize = getattr(state.func_id.func, "optsize", False)
         state.targetctx = state.targetctx.subtarget(get_executable=_uncallable)
         return super().define_pipelines()
 
@@ -27,14 +26,8 @@ class HelperCompiler(Compiler):  # type: ignore[misc]
 class _Library(JITCodeLibrary):  # type: ignore[misc]
     """Unoptimised code, linked into the libraries of the callers."""
 
-    optsize = False
-    """Whether LLVM is to optimise its functions for size."""
-
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
-        for function in ll_module.functions if self.optsize else ():
-            if not function.is_declaration:
-                function.add_function_attribute("optsize")
 
     def _optimize_final_module(self) -> None:
         pass

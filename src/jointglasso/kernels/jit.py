@@ -69,15 +69,10 @@ def njit(function: Callable[..., Any]) -> Any:
     return _with_repair(kernel)
 
 
-def njit_internal(function: Callable[..., Any] | None = None, *, optsize: bool = False, **options: Any) -> Any:
-    """Compile a function for calls from other kernels only.
-
-    With `optsize` its loops are not unrolled and not vectorised, which shortens the compile time of all callers: for
-    loops over the classes of a pair that take little of the time of a solve.
-    """
+def njit_internal(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function for calls from other kernels only."""
     if function is None:
-        return lambda function: njit_internal(function, optsize=optsize, **options)
-    function.optsize = optsize  # type: ignore[attr-defined]
+        return lambda function: njit_internal(function, **options)
     explicit = {"forceinline": False, "_nrt": True, **options}  # otherwise taken from the caller
     compiled = numba.njit(**HELPER, **explicit)(function)
     if HELPER is _OPTIONS:

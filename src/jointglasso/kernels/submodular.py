@@ -76,7 +76,7 @@ def load_weights(penalty: FusedPair, pair: PairClasses) -> None:
         real[L1, i] = pair.l1[i] + pair.v * total
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def load_graph(penalty: FusedPair, pair: PairClasses) -> None:
     """Write the edges of the class graph among the classes that contain a pair, and their weights."""
     load_weights(penalty, pair)
@@ -253,7 +253,7 @@ def _augmenting_path(n: int, label: int, tiny: float, work: PenaltyWorkspace) ->
     return -1
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def split_at_cut(shape: int, n: int, label: int, work: PenaltyWorkspace) -> None:
     """Subtract from row SHIFTED the derivative of the cut between the chosen classes, the higher level, and the others.
 
@@ -286,7 +286,7 @@ def split_at_cut(shape: int, n: int, label: int, work: PenaltyWorkspace) -> None
                     real[SHIFTED, i] -= (integer[CHOSEN, i] - integer[CHOSEN, j]) * real[GRAPH + i, j]
 
 
-@njit_no_refcount(optsize=True)
+@njit_no_refcount
 def outside(shape: int, n: int, u: FloatArray, factor: float, slack: float, work: PenaltyWorkspace) -> bool:
     """Whether a set has ``factor |u(Q)| > l1(Q) + cut(Q) + slack``; the most violated one is then chosen."""
     real, integer = work.real, work.integer
