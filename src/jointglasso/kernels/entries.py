@@ -82,6 +82,7 @@ def _apply(
     scratch: PenaltyWorkspace,
     out: FloatArray,
 ) -> None:
+    """The loop of `apply`, with scratch arrays (4, K) and (1, K)."""
     s, t, result, l1, cls = scratch.real[0], scratch.real[1], scratch.real[2], scratch.real[3], scratch.integer[0]
     for pair in range(entries.start.shape[0] - 1):
         first = entries.start[pair]
@@ -147,6 +148,7 @@ def _apply_on_face(
     scratch: PenaltyWorkspace,
     out: FloatArray,
 ) -> None:
+    """The loop of `apply_on_face`, with scratch arrays (5, K) and (2, K)."""
     t, s, product, result, l1 = scratch.real[0], scratch.real[1], scratch.real[2], scratch.real[3], scratch.real[4]
     cls, number = scratch.integer[0], scratch.integer[1]
     count = 0
